@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * The one header that adapts the pure C core (kmod/core) to where it is
+ * compiled: in the kernel it names the headers the core relies on, in user
+ * space it provides the same names over libc.
+ *
+ * What the core may use is what stands here and nothing else: fixed-width and
+ * little-endian types with their conversions, memcpy() and friends, bool, errno
+ * values, and a few arithmetic helpers. It allocates nothing, sleeps nowhere
+ * and prints nothing. Errors are returned as negative errno values; damaged
+ * on-disk structures are -EUCLEAN in both worlds.
+ */
+#ifndef UHSFS_PLATFORM_H
+#define UHSFS_PLATFORM_H
+
+#ifdef __KERNEL__
+
+#include <linux/bits.h>
+#include <linux/build_bug.h>
+#include <linux/bug.h>
+#include <linux/compiler.h>
+#include <linux/errno.h>
+#include <linux/kernel.h>
+#include <linux/limits.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/stddef.h>
+#include <linux/string.h>
+#include <linux/types.h>
+#include <asm/byteorder.h>
+
+/*
+ * uhsfs_assert(): an invariant of our own code, never a property of input.
+ * A kernel without CONFIG_UHSFS_DEBUG checks that the condition compiles and
+ * generates no code, so that no image and no program can reach a WARN.
+ */
+#ifdef CONFIG_UHSFS_DEBUG
+#define uhsfs_assert(cond)	((void)WARN_ON_ONCE(!(cond)))
+#else
+#define uhsfs_assert(cond)	BUILD_BUG_ON_INVALID(cond)
+#endif
+
+#else /* !__KERNEL__ */
+
+#include <assert.h>
+#include <endian.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <linux/types.h>
+
+/*
+ * The kernel's own types rather than those of stdint.h: u64 is unsigned long
+ * long on every architecture, as it is in the kernel, so that the core has one
+ * set of conversions and formats.
+ */
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s8 s8;
+typedef __s16 s16;
+typedef __s32 s32;
+typedef __s64 s64;
+
+#define U8_MAX		((u8)~0U)
+#define U16_MAX		((u16)~0U)
+#define U32_MAX		((u32)~0U)
+#define U64_MAX		((u64)~0ULL)
+#define S32_MAX		((s32)(U32_MAX >> 1))
+#define S32_MIN		((s32)(-S32_MAX - 1))
+#define S64_MAX		((s64)(U64_MAX >> 1))
+#define S64_MIN		((s64)(-S64_MAX - 1))
+
+#define cpu_to_le16(x)	((__le16)htole16(x))
+#define cpu_to_le32(x)	((__le32)htole32(x))
+#define cpu_to_le64(x)	((__le64)htole64(x))
+#define le16_to_cpu(x)	((u16)le16toh(x))
+#define le32_to_cpu(x)	((u32)le32toh(x))
+#define le64_to_cpu(x)	((u64)le64toh(x))
+
+#ifndef likely
+#define likely(x)	__builtin_expect(!!(x), 1)
+#define unlikely(x)	__builtin_expect(!!(x), 0)
+#endif
+
+/* For sparse only; it does not read this branch. */
+#ifndef __force
+#define __force
+#endif
+
+#ifndef __must_check
+#define __must_check	__attribute__((__warn_unused_result__))
+#endif
+
+#ifndef __always_inline
+#define __always_inline	inline __attribute__((__always_inline__))
+#endif
+
+/* C++ has [[fallthrough]], which a macro of that name would destroy. */
+#ifndef __cplusplus
+#define fallthrough	__attribute__((__fallthrough__))
+#endif
+
+#define BIT_ULL(nr)	(1ULL << (nr))
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+
+#define DIV_ROUND_UP(n, d)	(((n) + (d) - 1) / (d))
+
+/* Powers of two only, as in the kernel; + 0 drops const from the type. */
+#define uhsfs_round_mask(x, y)	((__typeof__((x) + 0))((y) - 1))
+#define round_up(x, y)		((((x) - 1) | uhsfs_round_mask(x, y)) + 1)
+#define round_down(x, y)	((x) & ~uhsfs_round_mask(x, y))
+
+#define min_t(type, a, b)	\
+({				\
+	type min_a_ = (a);	\
+	type min_b_ = (b);	\
+	min_a_ < min_b_ ? min_a_ : min_b_; \
+})
+
+#define max_t(type, a, b)	\
+({				\
+	type max_a_ = (a);	\
+	type max_b_ = (b);	\
+	max_a_ > max_b_ ? max_a_ : max_b_; \
+})
+
+/* 64-bit division: a plain / does not link in a 32-bit kernel. */
+static inline u64 div_u64(u64 dividend, u32 divisor)
+{
+	return dividend / divisor;
+}
+
+static inline u64 div64_u64(u64 dividend, u64 divisor)
+{
+	return dividend / divisor;
+}
+
+static inline u64 div64_u64_rem(u64 dividend, u64 divisor, u64 *remainder)
+{
+	*remainder = dividend % divisor;
+	return dividend / divisor;
+}
+
+/* The message is optional in the kernel and in C++, but not in C11. */
+#ifndef __cplusplus
+#undef static_assert
+#define static_assert(expr, ...) \
+	uhsfs_static_assert(expr, ##__VA_ARGS__, #expr)
+#define uhsfs_static_assert(expr, msg, ...) _Static_assert(expr, msg)
+#endif
+
+/* See the kernel's branch. Tools, tests and fuzzers stop here. */
+#define uhsfs_assert(cond)	assert(cond)
+
+#endif /* __KERNEL__ */
+
+/* Headers of the core are included by C++ as they are. */
+#ifdef __cplusplus
+#define UHSFS_BEGIN_DECLS	extern "C" {
+#define UHSFS_END_DECLS		}
+#else
+#define UHSFS_BEGIN_DECLS
+#define UHSFS_END_DECLS
+#endif
+
+#endif /* UHSFS_PLATFORM_H */
