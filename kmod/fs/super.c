@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Module entry and the filesystem type.
+ *
+ * This version has no on-disk format yet, so every mount is refused, with a message
+ * in the kernel log and, for callers of fsopen(2), in the context's own log.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/fs.h>
+#include <linux/fs_context.h>
+#include <linux/module.h>
+
+#include "core/crc32c.h"
+#include "uhsfs.h"
+
+static int uhsfs_get_tree(struct fs_context *fc)
+{
+	return invalf(fc, "uhsfs: %s: version " UHSFS_VERSION
+		      " cannot mount filesystems yet: it only registers the type",
+		      fc->source ?: "no source");
+}
+
+static const struct fs_context_operations uhsfs_context_ops = {
+	.get_tree = uhsfs_get_tree,
+};
+
+static int uhsfs_init_fs_context(struct fs_context *fc)
+{
+	fc->ops = &uhsfs_context_ops;
+	return 0;
+}
+
+static struct file_system_type uhsfs_type = {
+	.owner = THIS_MODULE,
+	.name = "uhsfs",
+	.init_fs_context = uhsfs_init_fs_context,
+	.kill_sb = kill_block_super,
+	.fs_flags = FS_REQUIRES_DEV,
+};
+MODULE_ALIAS_FS("uhsfs");
+
+/* The check value of CRC-32C: a wrong driver below would corrupt every record. */
+static int __init uhsfs_check_crc(void)
+{
+	u32 got = uhsfs_crc32c(0, "123456789", 9);
+
+	if (got == 0xe3069283)
+		return 0;
+	pr_err("the kernel's crc32c computes %#x for the check string, expected 0xe3069283\n", got);
+	return -EIO;
+}
+
+static int __init uhsfs_init(void)
+{
+	int err;
+
+	err = uhsfs_check_crc();
+	if (err)
+		return err;
+	err = uhsfs_sysfs_init();
+	if (err)
+		return err;
+	err = register_filesystem(&uhsfs_type);
+	if (err) {
+		uhsfs_sysfs_exit();
+		return err;
+	}
+	pr_info("version " UHSFS_VERSION " loaded\n");
+	return 0;
+}
+
+static void __exit uhsfs_exit(void)
+{
+	unregister_filesystem(&uhsfs_type);
+	uhsfs_sysfs_exit();
+}
+
+module_init(uhsfs_init);
+module_exit(uhsfs_exit);
+MODULE_DESCRIPTION("Journal-less filesystem for NVMe");
+MODULE_VERSION(UHSFS_VERSION);
+MODULE_LICENSE("GPL");
+MODULE_SOFTDEP("pre: crc32c");
