@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Which kernel a build or a boot uses, and where its files are.
+
+The module build (Makefile) and the virtual machine must never disagree, so
+both ask `resolve()`.  A kernel is named by
+
+    default         the running kernel if its headers are installed and the
+                    project supports it, else the newest installed one of the
+                    oldest supported series (Debian 12's stock kernel)
+    6.1, 6.12       the newest installed of that series, else the cached one
+    6.1.0-57-amd64  exactly that release, installed or cached
+    debug           the kernel that tools/vm/build-debug-kernel made
+
+Headers of the stock series come from installed packages (`make deps`).  Images
+are never installed: `fetch()` downloads packages with apt-get, unpacks them
+below cache_root()/kernels/RELEASE and writes `.complete` last, so a broken
+download never looks like a kernel.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+import lzma
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import zlib
+
+from . import TOP, VmError, cache_root
+
+MODULES = Path("/lib/modules")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel: kdir builds modules for it, image and modroot boot it."""
+
+    release: str
+    kdir: Path | None  # for make -C
+    image: Path | None  # bzImage or vmlinux with a PVH note
+    modroot: Path | None  # the folder that holds lib/modules/RELEASE
+    debug: bool = False
+
+    @property
+    def series(self):
+        return series_of(self.release)
+
+
+def series_of(release):
+    match = re.match(r"(\d+)\.(\d+)", release)
+    if not match:
+        raise VmError(f"kernel release '{release}' does not start with MAJOR.MINOR")
+    return int(match[1]), int(match[2])
+
+
+def natural(release):
+    """Sort key: numbers as numbers, so that 6.1.0-9 < 6.1.0-57."""
+    return [(1, int(p), "") if p.isdigit() else (0, 0, p) for p in re.split(r"(\d+)", release)]
+
+
+def supported_range():
+    """The range in META: ((6, 1), (6, 12))."""
+    meta = dict(
+        line.split(":", 1) for line in (TOP / "META").read_text().splitlines() if ":" in line
+    )
+    return tuple(series_of(meta[key].strip()) for key in ("Kernel-Minimum", "Kernel-Maximum"))
+
+
+def store(name):
+    return cache_root() / "kernels" / name
+
+
+def installed_releases():
+    if not MODULES.is_dir():
+        return []
+    found = [d.name for d in MODULES.iterdir() if (d / "build" / "Makefile").exists()]
+    return sorted(found, key=natural)
+
+
+def cached_releases():
+    base = cache_root() / "kernels"
+    if not base.is_dir():
+        return []
+    found = [d.name for d in base.iterdir() if (d / ".complete").exists() and d.name != "debug"]
+    return sorted(found, key=natural)
+
+
+def debug_kernel():
+    base = store("debug")
+    if not (base / ".complete").exists():
+        raise VmError("no debug kernel: build it with tools/vm/build-debug-kernel")
+    release = (base / "release").read_text().strip()
+    return Kernel(release, base / "build", base / "boot" / f"vmlinuz-{release}", base, debug=True)
+
+
+def default_release():
+    low, high = supported_range()
+    installed = installed_releases()
+    running = os.uname().release
+    if running in installed and low <= series_of(running) <= high:
+        return running
+    stock = [r for r in installed if series_of(r) == low]
+    if not stock:
+        name = ".".join(map(str, low))
+        raise VmError(f"no headers of a {name} kernel are installed: run 'make deps'")
+    return stock[-1]
+
+
+def release_of(name):
+    """The release that NAME stands for; VmError where there is none."""
+    if name == "default":
+        return default_release()
+    installed, cached = installed_releases(), cached_releases()
+    if re.fullmatch(r"\d+\.\d+", name):
+        want = series_of(name)
+        for pool in (installed, cached):
+            match = [r for r in pool if series_of(r) == want]
+            if match:
+                return match[-1]
+        raise VmError(f"no kernel {name} here: fetch it with 'tools/vm/kernel fetch {name}'")
+    if name in installed or name in cached:
+        return name
+    known = sorted(set(installed + cached), key=natural) or ["none"]
+    raise VmError(f"no kernel '{name}': known are {', '.join(known)}; see 'tools/vm/kernel fetch'")
+
+
+def boot_image(base, release):
+    """The uncompressed kernel where it could be extracted: it boots twice as fast under TCG."""
+    for candidate in (base / "boot" / f"vmlinux-{release}", base / "boot" / f"vmlinuz-{release}"):
+        if candidate.exists():
+            return candidate
+    return None
+
+
+def resolve(name="default"):
+    if name == "debug":
+        return debug_kernel()
+    release = release_of(name)
+    installed = MODULES / release / "build"
+    cached = store(release)
+    kdir = None
+    if installed.exists():
+        kdir = installed
+    elif (cached / "usr" / "src" / f"linux-headers-{release}").exists():
+        kdir = cached / "usr" / "src" / f"linux-headers-{release}"
+    if (cached / ".complete").exists():
+        return Kernel(release, kdir, boot_image(cached, release), cached)
+    image = boot_image(Path("/"), release)
+    has_modules = (MODULES / release / "kernel").is_dir()
+    return Kernel(release, kdir, image, Path("/") if image and has_modules else None)
+
+
+# ---- fetching -------------------------------------------------------------
+
+
+def run(*argv, cwd=None):
+    done = subprocess.run(argv, cwd=cwd, text=True, capture_output=True, check=False)
+    if done.returncode:
+        words = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
+        raise VmError(f"{' '.join(map(str, argv[:3]))} failed: {words[-1]}")
+    return done.stdout
+
+
+def newest_package_release(series):
+    """The newest linux-image release of a series that the configured archives offer."""
+    names = run("apt-cache", "search", "--names-only", rf"^linux-image-{re.escape(series)}\.").split("\n")
+    pattern = re.compile(rf"linux-image-({re.escape(series)}\.\d+[^ ]*-amd64) ")
+    found = [m[1] for m in map(pattern.match, names) if m]
+    found = [r for r in found if not re.search(r"(cloud|rt)-amd64$|unsigned|dbg", r)]
+    if not found:
+        raise VmError(
+            f"no linux-image-{series}* package in the configured archives: "
+            "run 'apt-get update' (Debian 12 with its security suite has it)"
+        )
+    return max(found, key=natural)
+
+
+def packages_for(release, with_headers):
+    yield f"linux-image-{release}"
+    if with_headers:
+        flavourless = release.removesuffix("-amd64")
+        yield f"linux-headers-{release}"
+        yield f"linux-headers-{flavourless}-common"
+        yield f"linux-kbuild-{flavourless}"
+
+
+def fetch(name):
+    """Bring kernel NAME (a series or a release) into the cache; returns its release."""
+    if name == "default":
+        name = default_release()
+    if re.fullmatch(r"\d+\.\d+", name):
+        same = [r for r in cached_releases() if series_of(r) == series_of(name)]
+        headers = [r for r in installed_releases() if series_of(r) == series_of(name)]
+        if headers:
+            name = headers[-1]
+        elif same:
+            return same[-1]
+        else:
+            name = newest_package_release(name)
+    target = store(name)
+    with_headers = name not in installed_releases()
+    has_headers = (target / "usr" / "src" / f"linux-headers-{name}").is_dir()
+    if (target / ".complete").exists() and (has_headers or not with_headers):
+        return name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as tmp:
+        work = Path(tmp)
+        debs = work / "debs"
+        debs.mkdir()
+        sandbox = ["-o", "APT::Sandbox::User=root"] if os.geteuid() == 0 else []
+        run("apt-get", "download", "-q", *sandbox, *packages_for(name, with_headers), cwd=debs)
+        root = work / "root"
+        for deb in debs.iterdir():
+            run("dpkg-deb", "-x", deb, root)
+        finish_tree(root, name)
+        if target.exists():
+            shutil.rmtree(target)
+        root.rename(target)
+    (target / ".complete").touch()
+    return name
+
+
+def finish_tree(root, release):
+    """What the packages' post-install scripts and absolute paths would have done."""
+    run("depmod", "-b", root, release)
+    vmlinuz = root / "boot" / f"vmlinuz-{release}"
+    elf = extract_vmlinux(vmlinuz.read_bytes())
+    if elf:
+        (root / "boot" / f"vmlinux-{release}").write_bytes(elf)
+    for link in ("build", "source"):
+        (root / "lib" / "modules" / release / link).unlink(missing_ok=True)
+    headers = root / "usr" / "src" / f"linux-headers-{release}"
+    if headers.is_dir():
+        # The packaged Makefile includes its sibling by absolute path.
+        final = store(release) / "usr" / "src"
+        makefile = headers / "Makefile"
+        makefile.write_text(makefile.read_text().replace("/usr/src", str(final)))
+
+
+def extract_vmlinux(bzimage):
+    """The ELF kernel inside a bzImage, or None when its compression is unknown."""
+    for magic, unpack in (
+        (b"\xfd7zXZ\x00", lambda d: lzma.LZMADecompressor().decompress(d)),
+        (b"\x28\xb5\x2f\xfd", unzstd),
+        (b"\x1f\x8b\x08", lambda d: zlib.decompressobj(31).decompress(d)),
+    ):
+        at = bzimage.find(magic)
+        while at >= 0:
+            try:
+                data = unpack(bzimage[at:])
+            except (lzma.LZMAError, zlib.error, OSError):
+                data = b""
+            if data.startswith(b"\x7fELF"):
+                return data
+            at = bzimage.find(magic, at + 1)
+    return None
+
+
+def unzstd(data):
+    # zstd complains about what follows the frame; the frame itself comes out whole.
+    done = subprocess.run(["zstd", "-dcq"], input=data, capture_output=True, check=False)
+    return done.stdout
