@@ -20,7 +20,6 @@ void crc32c(benchmark::State &state) {
     state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * state.range(0));
 }
 
-// NOLINTNEXTLINE(cppcoreguidelines-owning-memory)
 BENCHMARK(crc32c)->RangeMultiplier(4)->Range(64, 64 << 10);
 
 }  // namespace

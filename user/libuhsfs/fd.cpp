@@ -31,7 +31,6 @@ Result<unique_fd> open_file(const std::string &path, int flags, mode_t mode) {
     int fd = -1;
 
     do {
-        // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
         fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
     } while (fd < 0 && errno == EINTR);
     if (fd < 0)

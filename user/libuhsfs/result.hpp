@@ -43,12 +43,12 @@ using Result = tl::expected<T, Error>;
 
 // The value of a Result expression, or return its Error from this function:
 // `unique_fd fd = UHSFS_TRY(open_file(path, O_RDONLY));`
-#define UHSFS_TRY(expression)                                              \
-    __extension__({                                                        \
-        auto uhsfs_try_result = (expression);                              \
-        if (!uhsfs_try_result)                                             \
+#define UHSFS_TRY(expression)                                                \
+    __extension__({                                                          \
+        auto uhsfs_try_result = (expression);                                \
+        if (!uhsfs_try_result)                                               \
             return tl::make_unexpected(std::move(uhsfs_try_result).error()); \
-        std::move(uhsfs_try_result).value();                               \
+        std::move(uhsfs_try_result).value();                                 \
     })
 
 template <>

@@ -12,10 +12,7 @@ namespace {
 using uhsfs::open_file;
 using uhsfs::unique_fd;
 
-int descriptor_flags(int fd) {
-    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
-    return fcntl(fd, F_GETFD);
-}
+int descriptor_flags(int fd) { return fcntl(fd, F_GETFD); }
 
 bool is_open(int fd) { return descriptor_flags(fd) >= 0; }
 

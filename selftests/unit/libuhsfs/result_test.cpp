@@ -16,10 +16,8 @@ using uhsfs::fail_errno;
 using uhsfs::Result;
 
 TEST(Error, RendersEveryPartOnOneLine) {
-    const Error error{.code = EACCES,
-                      .object = "/dev/nvme0n1",
-                      .message = "cannot open",
-                      .hint = "run as root"};
+    const Error error{
+        .code = EACCES, .object = "/dev/nvme0n1", .message = "cannot open", .hint = "run as root"};
 
     EXPECT_EQ(error.to_string(),
               "/dev/nvme0n1: cannot open: Permission denied (hint: run as root)");
@@ -36,10 +34,8 @@ TEST(Error, LeavesOutWhatIsEmpty) {
 }
 
 TEST(Error, ShowsControlBytesOfUntrustedNames) {
-    const Error error{.code = 0,
-                      .object = "a\nb\x1b[2J\x7f",
-                      .message = "bad\tname",
-                      .hint = "x\ry"};
+    const Error error{
+        .code = 0, .object = "a\nb\x1b[2J\x7f", .message = "bad\tname", .hint = "x\ry"};
     const std::string line = error.to_string();
 
     EXPECT_EQ(line, R"(a\x0ab\x1b[2J\x7f: bad\x09name (hint: x\x0dy))");
