@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """A small tree of tests in a temporary folder, and the real runner run on it.
 
-Tree.script() writes a test that prints exactly what it is told, without tap.sh, so that every way to break the protocol
-can be tried.  Tree.run() gives back exit status, output and the JSON report.  The virtual machine is the script fake-vm.
+Tree.script() writes a test that prints exactly what it is told, without tap.sh, so that every way
+to break the protocol can be tried.  Tree.run() gives back exit status, output and the JSON report.
+The virtual machine is the script fake-vm.
 """
 import json
 import os
@@ -77,6 +78,12 @@ class Tree:
                               capture_output=True, timeout=RUN_SECONDS, check=False)
         report = json.loads(path.read_text()) if path.exists() else None
         return Outcome(done.returncode, done.stdout, done.stderr, report)
+
+    def call(self, *arguments):
+        """Run without a report; gives back exit status and standard output."""
+        done = subprocess.run(self.command(*arguments), env=self.environment(), text=True, capture_output=True,
+                              timeout=RUN_SECONDS, check=False)
+        return done.returncode, done.stdout
 
     def boots(self):
         """The command lines of every boot, without the command run in it."""

@@ -24,8 +24,8 @@ class CTests(TreeTest):
 
     def test_failures(self):
         """tap.h: failures show expected and got"""
-        body = ('tap_plan(4); tap_ok(1 > 2, "a"); tap_eq(5, 4, "b"); tap_str("x", NULL, "c"); tap_mem("ab", "ac", 2, "d");'
-                'return tap_finish();')
+        body = ('tap_plan(4); tap_ok(1 > 2, "a"); tap_eq(5, 4, "b"); tap_str("x", NULL, "c");'
+                'tap_mem("ab", "ac", 2, "d"); return tap_finish();')
         outcome = self.program(body)
         self.assert_counts(outcome, 0, 4, 0, says="expected: 4 (0x4)")
         for text in ("expected: 1 > 2", "got:      5 (0x5)", "expected: (null)", "0x63 at byte 1 of 2", "a/t.c:"):
@@ -38,7 +38,8 @@ class CTests(TreeTest):
 
     def test_skips(self):
         """tap.h: one result or all can be skipped"""
-        self.assert_counts(self.program('tap_plan(2); tap_ok(1, "a"); tap_skip("b", "why"); return tap_finish();'), 1, 0, 1)
+        body = 'tap_plan(2); tap_ok(1, "a"); tap_skip("b", "why"); return tap_finish();'
+        self.assert_counts(self.program(body), 1, 0, 1)
         self.assert_counts(self.program('tap_plan(2); tap_skip_all("why");'), 0, 0, 2)
 
     def test_short(self):
@@ -48,7 +49,8 @@ class CTests(TreeTest):
 
     def test_bail(self):
         """tap.h: a bail-out fails what has no result"""
-        self.assert_counts(self.program('tap_plan(2); tap_ok(1, "a"); tap_bail("no %s", "disk");'), 1, 1, 0, says="no disk")
+        outcome = self.program('tap_plan(2); tap_ok(1, "a"); tap_bail("no %s", "disk");')
+        self.assert_counts(outcome, 1, 1, 0, says="no disk")
 
     def test_cleanup(self):
         """tap.h: the cleanup runs last in, first out, once, and not in children"""
@@ -78,11 +80,13 @@ class CTests(TreeTest):
         """a build comment adds compiler arguments; the uapi headers are found"""
         self.tree.write("kmod/uapi/linux/some.h", "#define SOME 1\n")
         top = "/* build: -DEXTRA=7 -lm */\n#include <linux/some.h>"
-        self.assert_counts(self.program('tap_plan(1); tap_eq(EXTRA + SOME, 8, "sum"); return tap_finish();', top), 1, 0, 0)
+        body = 'tap_plan(1); tap_eq(EXTRA + SOME, 8, "sum"); return tap_finish();'
+        self.assert_counts(self.program(body, top), 1, 0, 0)
 
     def test_no_plan(self):
         """a C test without a literal tap_plan is one failure"""
-        self.assert_counts(self.program('int n = 1; tap_plan(n); return 0;'), 0, 1, 0, says="no plan in selftests/a/t.c")
+        outcome = self.program('int n = 1; tap_plan(n); return 0;')
+        self.assert_counts(outcome, 0, 1, 0, says="no plan in selftests/a/t.c")
 
     def test_settings_comment(self):
         """a settings comment in C is obeyed"""
@@ -103,7 +107,8 @@ class Scripts(TreeTest):
 
     def test_failures(self):
         """tap.sh: failures show expected and got"""
-        outcome = self.script(4, "is a 1 2; check b sh -c 'echo noise; exit 5'; not_ok c why; check_fails d 2 false; finish")
+        body = "is a 1 2; check b sh -c 'echo noise; exit 5'; not_ok c why; check_fails d 2 false; finish"
+        outcome = self.script(4, body)
         self.assert_counts(outcome, 0, 4, 0, says="expected: 2")
         for text in ("got:      1", "got:      exit status 5", "# noise", "# why", "expected: exit status 2"):
             self.assertIn(text, outcome.messages())
@@ -120,7 +125,8 @@ class Scripts(TreeTest):
     def test_cleanup(self):
         """tap.sh: the cleanup runs last in, first out, and its folder goes away"""
         log = self.tree.top / "log"
-        body = (f'add() {{ echo "$*" >>{log}; }}; defer add 1 "a  b"; defer add 2; echo "$TAP_TMP" >{log}.tmp; ok a; finish')
+        body = (f'add() {{ echo "$*" >>{log}; }}; defer add 1 "a  b"; defer add 2; echo "$TAP_TMP" >{log}.tmp;'
+                'ok a; finish')
         self.assert_counts(self.script(1, body), 1, 0, 0)
         self.assertEqual(log.read_text(), "2\n1 a  b\n")
         self.assertFalse(pathlib.Path(pathlib.Path(f"{log}.tmp").read_text().strip()).exists())
@@ -147,13 +153,19 @@ class Scripts(TreeTest):
 
 
 class Binaries(TreeTest):
-    LIST = 'if [ "$1" = --gtest_list_tests ]; then printf "S.\\n  a\\n  b  # GetParam() = 1\\nT/0.  # TypeParam = int\\n  c\\n"; exit; fi'
+    LIST = r'''
+if [ "$1" = --gtest_list_tests ]; then
+    printf "S.\n  a\n  b  # GetParam() = 1\nT/0.  # TypeParam = int\n  c\n"
+    exit
+fi
+'''
 
     def report(self, *cases):
         """Shell text that writes a JSON report with these cases of suite, name, result, failure."""
         suites = {}
         for suite, name, result, failure in cases:
-            case = {"name": name, "status": "RUN" if result != "SUPPRESSED" else "NOTRUN", "result": result, "time": "0.5s"}
+            status = "NOTRUN" if result == "SUPPRESSED" else "RUN"
+            case = {"name": name, "status": status, "result": result, "time": "0.5s"}
             suites.setdefault(suite, []).append(case | ({"failures": [{"failure": failure}]} if failure else {}))
         document = {"testsuites": [{"name": name, "testsuite": cases} for name, cases in suites.items()]}
         return f"cat >\"$json\" <<'END'\n{json.dumps(document)}\nEND"
@@ -181,15 +193,23 @@ class Binaries(TreeTest):
 
     def test_skip_without_reason(self):
         """unit: a skip without a reason is a failure"""
-        outcome = self.binary(self.report(("S", "a", "SKIPPED", ""), ("S", "b", "COMPLETED", ""), ("T/0", "c", "COMPLETED", "")))
+        outcome = self.binary(self.report(("S", "a", "SKIPPED", ""), ("S", "b", "COMPLETED", ""),
+                                          ("T/0", "c", "COMPLETED", "")))
         self.assert_counts(outcome, 2, 1, 0, says="without a reason")
 
     def test_crash(self):
         """unit: after a crash finished cases count and the others are failed"""
-        text = "printf '[ RUN      ] S.a\\n[       OK ] S.a (2 ms)\\n[ RUN      ] S.b\\n'; echo heap broken >&2; kill -SEGV $$"
-        outcome = self.binary(text)
+        text = r"printf '[ RUN      ] S.a\n[       OK ] S.a (2 ms)\n[ RUN      ] S.b\n'"
+        outcome = self.binary(text, "echo heap broken >&2; kill -SEGV $$")
         self.assert_counts(outcome, 1, 2, 0, says="SIGSEGV")
         self.assertIn("heap broken", outcome.messages())
+
+    def test_crash_skips(self):
+        """unit: after a crash skips still need reasons, and disabled cases are skipped"""
+        names = 'if [ "$1" = --gtest_list_tests ]; then printf "S.\\n  a\\n  b\\n  DISABLED_c\\n  d\\n"; exit; fi'
+        text = r"printf '[ RUN      ] S.%s\nx.cc:3: Skipped\n%s\n[  SKIPPED ] S.%s (0 ms)\n'"
+        self.tree.binary("core", f"{names}\n{text} a why a b '' b; kill -SEGV $$")
+        self.assert_counts(self.tree.run(), 0, 2, 2, says="without a reason")
 
     def test_early_exit(self):
         """unit: exit status 0 without a report fails every case"""
@@ -224,7 +244,7 @@ class Binaries(TreeTest):
     def test_selection(self):
         """unit: AREA and AREA/TEST select binaries"""
         self.tree.binary("other", "exit 9")
-        self.tree.binary("core", self.LIST + "\n" + self.report(("S", "a", "COMPLETED", ""), ("S", "b", "COMPLETED", ""),
-                                                                 ("T/0", "c", "COMPLETED", "")))
+        self.binary(self.report(("S", "a", "COMPLETED", ""), ("S", "b", "COMPLETED", ""),
+                                ("T/0", "c", "COMPLETED", "")))
         self.assert_counts(self.tree.run("unit/core"), 3, 0, 0)
         self.assert_counts(self.tree.run("unit"), 3, 1, 0)

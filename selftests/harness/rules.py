@@ -141,7 +141,8 @@ class Rules(TreeTest):
 
     def test_skip_all_after_results(self):
         """exit status 4 after results does not skip the rest"""
-        self.assert_counts(self.run_script(2, "echo 1..2; echo ok 1; echo '# SKIP x'; exit 4"), 1, 1, 0, says="status 4")
+        outcome = self.run_script(2, "echo 1..2; echo ok 1; echo '# SKIP x'; exit 4")
+        self.assert_counts(outcome, 1, 1, 0, says="exit status 4")
 
     def test_exit_status(self):
         """a bad exit status with all ok is one failure more"""

@@ -2,8 +2,8 @@
 # shellcheck shell=bash
 # guest.sh: what tests in a virtual machine need on top of tap.sh: the module, a disk, a mount.
 #
-# Source it after tap.sh.  Each helper either does its work and defers the undoing, or reports a failed result that says
-# why and ends the script: the results still missing then count as failed.
+# Source it after tap.sh.  Each helper either does its work and defers the undoing, or reports a
+# failed result that says why and ends the script: the results still missing then count as failed.
 
 GUEST_WAIT_SECONDS=30
 
@@ -26,7 +26,8 @@ give_up()
 	exit 1
 }
 
-# load_module: insert the module built for the running kernel and wait until the filesystem is registered.
+# load_module: insert the module built for the running kernel and wait until the filesystem is
+# registered.
 load_module()
 {
 	local name dependency

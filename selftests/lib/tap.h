@@ -12,10 +12,11 @@
  *		return tap_finish();
  *	}
  *
- * tap_plan(N) comes first and N is a literal: the runner reads it from the source.  A failed result prints the place, what
- * was expected and what came.  tap_defer() puts a function on the cleanup stack, which runs from the top when the program
- * ends by exit() or by returning from main().  Only one thread, of the process that made the plan, may use these
- * functions.  Exit status: 0 all well, 1 a failure, 4 all skipped.
+ * tap_plan(N) comes first and N is a literal: the runner reads it from the source.  A failed result
+ * prints the place, what was expected and what came.  tap_defer() puts a function on the cleanup
+ * stack, which runs from the top when the program ends by exit() or by returning from main().  Only
+ * one thread, of the process that made the plan, may use these functions.  Exit status: 0 all well,
+ * 1 a failure, 4 all skipped.
  */
 #ifndef TAP_H
 #define TAP_H

@@ -9,10 +9,11 @@
 #   is "one and one" "$((1 + 1))" 2
 #   finish
 #
-# `plan N` comes first and N is a literal: the runner reads it from the source.  Results are numbered here; a failure
-# prints what was expected and what came.  `defer COMMAND...` puts a command on the cleanup stack, which runs from the top
-# when the script ends, however it ends; a cleanup that fails makes the script fail.  $TAP_TMP is a folder that goes away
-# by itself.  Exit status: 0 all well, 1 a failure, 4 all skipped.
+# `plan N` comes first and N is a literal: the runner reads it from the source.  Results are
+# numbered here; a failure prints what was expected and what came.  `defer COMMAND...` puts a
+# command on the cleanup stack, which runs from the top when the script ends, however it ends; a
+# cleanup that fails makes the script fail.  $TAP_TMP is a folder that goes away by itself.  Exit
+# status: 0 all well, 1 a failure, 4 all skipped.
 
 KSFT_SKIP=4
 _tap_planned=0

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Compile C tests into build/selftests/AREA/NAME.
 
-Each is one source file; a comment `build: ...` in it adds arguments (libraries, further sources relative to the top of
-the tree).  They are compiled anew each time: that costs a tenth of a second and never leaves a stale binary.  A compile
-failure becomes the test's problem, with the compiler's own words.
+Each is one source file; a comment `build: ...` in it adds arguments (libraries, further sources
+relative to the top of the tree).  They are compiled anew each time: that costs a tenth of a second
+and never leaves a stale binary.  A compile failure becomes the test's problem, with the compiler's
+own words.
 """
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """Find the tests of a tree.
 
-Every folder of selftests/ except lib is an area.  Its *.sh and *.c files are TAP tests; what they need comes from the
-area's `settings` file, and a header comment `settings: key=value ...` in a test overrides it.  How many cases a test
-promises must be readable before it runs, as a literal: `plan N` in a script, `tap_plan(N)` in C.  The area `unit` also
-owns the GoogleTest binaries in build/bin/tests.  A mistake in any of this becomes the test's `problem`, which is counted
-as failed: a test that cannot be understood must not vanish.
+Every folder of selftests/ except lib is an area.  Its *.sh and *.c files are TAP tests; what they
+need comes from the area's `settings` file, and a header comment `settings: key=value ...` in a test
+overrides it.  How many cases a test promises must be readable before it runs, as a literal: `plan
+N` in a script, `tap_plan(N)` in C.  The area `unit` also owns the GoogleTest binaries in
+build/bin/tests.  A mistake in any of this becomes the test's `problem`, which is counted as failed:
+a test that cannot be understood must not vanish.
 """
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Run one GoogleTest binary and count each of its cases.
 
-The binary first lists its cases: that is its plan.  Then it runs and writes results as JSON.  If it crashes there is no
-JSON; what its output says of finished cases still counts, and every listed case without a result is a failure.
+The binary first lists its cases: that is its plan.  Then it runs and writes results as JSON.  If it
+crashes there is no JSON; what its output says of finished cases still counts, and every listed case
+without a result is a failure.
 """
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ from .tap import TAIL_LINES
 
 LIST_SECONDS = 60
 LINE = re.compile(r"^\[ +(RUN|OK|FAILED|SKIPPED) +\] (\S+?)(?:, where .*?)?(?: \((\d+) ms\))?$")
+DISABLED = re.compile(r"(?:^|[./])DISABLED_")
 WORDS = {"OK": PASSED, "FAILED": FAILED, "SKIPPED": SKIPPED}
 
 
@@ -51,7 +53,8 @@ def parse_output(lines: list[str]) -> dict[str, Outcome]:
         elif match[1] == "RUN":
             running, notes = match[2], []
         elif match[2] == running:
-            found[running] = Outcome(WORDS[match[1]], int(match[3] or 0) / 1000, "\n".join(notes))
+            message = skip_reason(notes) if match[1] == "SKIPPED" else "\n".join(notes)
+            found[running] = Outcome(WORDS[match[1]], int(match[3] or 0) / 1000, message)
             running, notes = "", []
     return found
 
@@ -71,19 +74,25 @@ def parse_json(path: Path, texts: dict[str, Outcome]) -> dict[str, Outcome]:
             if failures:
                 found[name] = Outcome(FAILED, seconds, "\n".join(failures))
             elif case.get("status") == "NOTRUN":
-                found[name] = Outcome(SKIPPED, seconds, "disabled in the source" if "DISABLED_" in name else "")
+                found[name] = missing(name, "not run")
             elif case.get("result") == "SKIPPED":
-                found[name] = Outcome(SKIPPED, seconds, skip_reason(texts.get(name)))
+                found[name] = Outcome(SKIPPED, seconds, texts[name].message if name in texts else "")
             elif case.get("result") == "COMPLETED":
                 found[name] = Outcome(PASSED, seconds)
     return found
 
 
-def skip_reason(text: Outcome | None) -> str:
+def skip_reason(lines: list[str]) -> str:
     """The message of GTEST_SKIP(): what follows its `file:line: Skipped` line."""
-    lines = text.message.splitlines() if text else []
-    start = next((i for i, line in enumerate(lines) if line.rstrip().endswith("Skipped")), -1)
+    start = next((i for i, line in enumerate(lines) if line.rstrip().endswith(": Skipped")), -1)
     return " ".join(line.strip() for line in lines[start + 1:] if line.strip())
+
+
+def missing(name: str, why: str) -> Outcome:
+    """A case without a result: skipped if it is disabled, else failed."""
+    if DISABLED.search(name):
+        return Outcome(SKIPPED, 0.0, "disabled in the source")
+    return Outcome(FAILED, 0.0, why)
 
 
 def list_cases(children: Children, test: Test, env: dict[str, str]) -> list[str]:
@@ -96,7 +105,8 @@ def list_cases(children: Children, test: Test, env: dict[str, str]) -> list[str]
     return names
 
 
-def run_binary(children: Children, top: Path, part: Part, test: Test, names: list[str], env: dict[str, str]) -> list[Case]:
+def run_binary(children: Children, top: Path, part: Part, test: Test, names: list[str],
+               env: dict[str, str]) -> list[Case]:
     """Run the binary and count every case in `names`, and any other it reports."""
     with tempfile.TemporaryDirectory(prefix="uhsfs-unit-") as folder:
         report = Path(folder) / "report.json"
@@ -108,7 +118,7 @@ def run_binary(children: Children, top: Path, part: Part, test: Test, names: lis
     tail = "\n".join([*lines[-TAIL_LINES:], *done.errors.splitlines()[-TAIL_LINES:]])
     cases = []
     for name in dict.fromkeys([*names, *found]):
-        outcome = found.get(name) or Outcome(FAILED, 0.0, f"no result: {done.reason}\n{tail}")
+        outcome = found.get(name) or missing(name, f"no result: {done.reason}\n{tail}")
         if outcome.status == SKIPPED and not outcome.message:
             outcome = Outcome(FAILED, outcome.seconds, "skipped without a reason")
         message = outcome.message if outcome.status != PASSED else ""

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """Options, selection, and the parts of a run.
 
-A suite (check, long, debug) picks tests.  Those on the host make one part per area; those in a guest make one part per
-(kernel, options of the virtual machine), so that areas with equal needs share a boot; the unit tests make one part.  In the
-suite debug every guest test runs on the debug kernel, with ten times its timeout.  Parts run in threads, --jobs at a time.
-However the run ends, each selected test is counted and the totals are the last line.
+A suite (check, long, debug) picks tests.  Those on the host make one part per area; those in a
+guest make one part per (kernel, options of the virtual machine), so that areas with equal needs
+share a boot; the unit tests make one part.  In the suite debug every guest test runs on the debug
+kernel, with ten times its timeout.  Parts run in threads, --jobs at a time. However the run ends,
+each selected test is counted and the totals are the last line.
 """
 from __future__ import annotations
 
@@ -100,7 +101,8 @@ def show_list(selected: list[tuple[Test, str]], output: str) -> int:
     for row in rows:
         where = f"guest {','.join(row['kernels'])} {row['vm']}".strip() if row["where"] == "guest" else "host"
         plan = "" if row["plan"] is None else f"  plan {row['plan']}"
-        print(f"{row['test']}  {row['suite']}  {where}{plan}" + (f"  PROBLEM: {row['problem']}" if row["problem"] else ""))
+        problem = f"  PROBLEM: {row['problem']}" if row["problem"] else ""
+        print(f"{row['test']}  {row['suite']}  {where}{plan}{problem}")
     return 0
 
 

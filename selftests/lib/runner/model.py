@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """What is run and what is counted.
 
-A Test is a file (script, C source or GoogleTest binary).  A Part is a set of tests that run together: one boot of a
-virtual machine, one area on the host, or the unit tests.  A Case is one counted result; only cases reach the totals.
+A Test is a file (script, C source or GoogleTest binary).  A Part is a set of tests that run
+together: one boot of a virtual machine, one area on the host, or the unit tests.  A Case is one
+counted result; only cases reach the totals.
 """
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Children of the runner: start them, read them, end them.
 
-Each child leads its own session, so that ending it means one signal to one process group whose number we know.  A stop
-(Ctrl-C, SIGTERM) reaches every child once; whoever waits for a child then ends it for good after a time of grace and
-returns with `interrupted` set.  No child can start after a stop.
+Each child leads its own session, so that ending it means one signal to one process group whose
+number we know.  A stop (Ctrl-C, SIGTERM) reaches every child once; whoever waits for a child then
+ends it for good after a time of grace and returns with `interrupted` set.  No child can start after
+a stop.
 """
 from __future__ import annotations
 

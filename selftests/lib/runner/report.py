@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Everything the runner says, and its exit status.
 
-Progress comes as one line per part; at the end come all failures, all skipped tests, a table of the parts, and the totals
-as the last line: `N passed, N failed, N skipped`.  With -o json standard output carries one JSON document and nothing
-else, and the text goes to standard error.  Output of tests is shown without control characters and in bounded pieces.
+Progress comes as one line per part; at the end come all failures, all skipped tests, a table of the
+parts, and the totals as the last line: `N passed, N failed, N skipped`.  With -o json standard
+output carries one JSON document and nothing else, and the text goes to standard error.  Output of
+tests is shown without control characters and in bounded pieces.
 """
 from __future__ import annotations
 

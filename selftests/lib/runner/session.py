@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Run a list of TAP tests in one go: one boot of a virtual machine, or one area on the host.
 
-Both ways start lib/guest-run with a list of tests; the guest only adds tools/vm/run in front of it.  guest-run frames each
-test's output with lines that begin with a random token, so that whatever a test prints stays inside its frame.  What lies
-outside, and how the virtual machine ended, is judged here.
+Both ways start lib/guest-run with a list of tests; the guest only adds tools/vm/run in front of
+it.  guest-run frames each test's output with lines that begin with a random token, so that whatever
+a test prints stays inside its frame.  What lies outside, and how the virtual machine ended, is
+judged here.
 """
 from __future__ import annotations
 
@@ -122,6 +123,6 @@ class Session:
         """How the session ended, in words."""
         if done.interrupted or done.expired or self.part.kind != "vm":
             return f"the session ended early: {done.reason}"
-        known = {VM_TIMEOUT: "the virtual machine ran out of time", VM_DIED: "the virtual machine died or never started",
-                 VM_REPORT: "the kernel log has a report"}
+        known = {VM_TIMEOUT: "the virtual machine ran out of time", VM_REPORT: "the kernel log has a report",
+                 VM_DIED: "the virtual machine died or never started"}
         return f"{known.get(done.status, 'the virtual machine ended early')} ({done.reason})"

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """The rules of counting: the output of one TAP test becomes cases.
 
-What a test promised (its plan, a literal in its source) is compared with what came.  Each promised number yields exactly
-one case: the result that came, or a failure that says why none came.  Whatever breaks the protocol yields a failure on
-top: a number above the plan, twice or out of order, a missing or different plan line, `Bail out!`, a bad exit status
-without a failed case to explain it.  `# SKIP` needs a reason, `# TODO` is a failure.  Nothing is ever counted as passed
-but a plain `ok` line with the number that was due.
+What a test promised (its plan, a literal in its source) is compared with what came.  Each promised
+number yields exactly one case: the result that came, or a failure that says why none came.
+Whatever breaks the protocol yields a failure on top: a number above the plan, twice or out of
+order, a missing or different plan line, `Bail out!`, a bad exit status without a failed case to
+explain it.  `# SKIP` needs a reason, `# TODO` is a failure.  Nothing is ever counted as passed but
+a plain `ok` line with the number that was due.
 """
 from __future__ import annotations
 
