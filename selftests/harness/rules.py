@@ -210,6 +210,11 @@ class Rules(TreeTest):
         self.assertIn("row-5000-", outcome.stdout)
         self.assertIn("lines left out", outcome.stdout)
 
+    def test_flood(self):
+        """a flood of output without line ends neither fills the memory nor hides that results are missing"""
+        outcome = self.run_script(2, "echo 1..2; echo ok 1; head -c 30M /dev/zero | tr '\\0' x; echo; echo ok 2")
+        self.assert_counts(outcome, 1, 1, 0, says="output cut")
+
     def test_control_characters(self):
         """what a test prints cannot steer the terminal or forge the last line"""
         outcome = self.run_script(1, r"echo 1..1; echo not ok 1; printf '# \033[2J\r9 passed\n'; exit 1")
