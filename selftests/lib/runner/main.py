@@ -115,8 +115,7 @@ class Run:
         self.report = Report(chosen.output == "json")
 
     def on_signal(self, _number: int, _frame) -> None:
-        """First signal: end the children in an orderly way.  Second: at once."""
-        self.children.stop(signal.SIGKILL if self.children.stopped else signal.SIGTERM)
+        self.children.stop()
 
     def compile(self) -> None:
         """Compile every C test once, before any part begins."""

@@ -2,9 +2,9 @@
 """Children of the runner: start them, read them, end them.
 
 Each child leads its own session, so that ending it means one signal to one process group whose
-number we know.  A stop (Ctrl-C, SIGTERM) reaches every child once; whoever waits for a child then
-ends it for good after a time of grace and returns with `interrupted` set.  No child can start after
-a stop.
+number we know, and Ctrl-C on the terminal reaches only the runner.  After a stop (Ctrl-C, SIGTERM)
+no child starts; whoever waits for one sends it SIGTERM, after a time of grace SIGKILL, and returns
+with `interrupted` set.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from typing import Callable
 
 from .model import Interrupted
 
-GRACE_SECONDS = 15          # from SIGTERM to SIGKILL; guest-run and tools/vm/run need it to clear up
+GRACE_SECONDS = 30          # from SIGTERM to SIGKILL: more than guest-run takes to end a test that resists
 DRAIN_SECONDS = 0.3         # how long a silent pipe is held open after its child ended
 
 
@@ -54,31 +54,22 @@ def status_words(status: int) -> str:
 
 
 class Children:
-    """The children that run now."""
+    """Starts children until it is stopped."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.running: set[subprocess.Popen] = set()
         self.stopped = False
 
     def start(self, command: list[str], **options) -> subprocess.Popen:
         with self.lock:
             if self.stopped:
                 raise Interrupted
-            child = subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL, **options)
-            self.running.add(child)
-            return child
+            return subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL, **options)
 
-    def forget(self, child: subprocess.Popen) -> None:
-        with self.lock:
-            self.running.discard(child)
-
-    def stop(self, number: int = signal.SIGTERM) -> None:
-        """Signal every child; nothing starts any more."""
+    def stop(self) -> None:
+        """Nothing starts any more; whoever watches a child ends it."""
         with self.lock:
             self.stopped = True
-            for child in self.running:
-                signal_group(child, number)
 
 
 def signal_group(child: subprocess.Popen, number: int) -> None:
@@ -131,7 +122,6 @@ def run(children: Children, command: list[str], limit: float, *, cwd: Path | Non
                 signal_group(child, signal.SIGKILL)
                 child.wait()
             child.stdout.close()
-            children.forget(child)
         errors.seek(0)
         done.errors = errors.read().decode(errors="replace")
     done.status, done.lines, done.seconds = child.returncode, reader.lines, time.monotonic() - start
