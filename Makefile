@@ -47,13 +47,13 @@ test-modules:
 	@tools/build-modules --kernel 6.12 UHSFS_TESTS=m modules
 
 check: deps user bpf test-modules ## everything CI runs: lint, unit, fuzz, VM tests on 6.1 and 6.12
-	@selftests/run --suite check
+	@selftests/run --suite check --jobs 2
 
 check-unit: user ## unit tests only: no virtual machine
 	@selftests/run --suite check unit
 
 check-vm: user test-modules ## the tests that boot a virtual machine
-	@selftests/run --suite check vm
+	@selftests/run --suite check --jobs 2 vm $(notdir $(patsubst %/settings,%,$(shell grep -L where=host selftests/*/settings)))
 
 check-long: deps user bpf test-modules ## long tests, by hand: see Documentation/tests.md
 	@selftests/run --suite long

@@ -16,10 +16,12 @@ static u32 record_crc(const void *record, size_t len)
 
 	crc = uhsfs_crc32c(0, bytes, CRC_OFFSET);
 	crc = uhsfs_crc32c(crc, zero, sizeof(zero));
-	return uhsfs_crc32c(crc, bytes + CRC_OFFSET + sizeof(zero), len - CRC_OFFSET - sizeof(zero));
+	bytes += CRC_OFFSET + sizeof(zero);
+	return uhsfs_crc32c(crc, bytes, len - CRC_OFFSET - sizeof(zero));
 }
 
-void uhsfs_record_init(struct uhsfs_header *h, const struct uhsfs_record_id *id, u64 seq, u32 flags)
+void uhsfs_record_init(struct uhsfs_header *h, const struct uhsfs_record_id *id, u64 seq,
+		       u32 flags)
 {
 	h->magic = cpu_to_le32(id->magic);
 	h->crc = 0;

@@ -34,7 +34,8 @@ static inline u64 uhsfs_seq_make(u32 epoch, u32 counter)
 }
 
 /* Fill in the header of a record; the checksum comes last, by uhsfs_record_seal(). */
-void uhsfs_record_init(struct uhsfs_header *h, const struct uhsfs_record_id *id, u64 seq, u32 flags);
+void uhsfs_record_init(struct uhsfs_header *h, const struct uhsfs_record_id *id, u64 seq,
+		       u32 flags);
 
 /* Set the checksum of a record of len bytes. */
 void uhsfs_record_seal(void *record, size_t len);

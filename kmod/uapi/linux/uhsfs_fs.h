@@ -106,11 +106,14 @@ struct uhsfs_header {
 /* Changes with every incompatible step while EXPERIMENTAL is set. */
 #define UHSFS_FORMAT_VERSION	1
 
-/* A kernel that does not know a bit may mount (COMPAT), mount read-only (RO_COMPAT) or not at all (INCOMPAT). */
+/*
+ * A kernel that does not know a bit may mount (COMPAT), may mount read-only (RO_COMPAT)
+ * or must not mount at all (INCOMPAT).
+ */
 #define UHSFS_COMPAT_SUPPORTED		0ULL
 
 #define UHSFS_RO_COMPAT_QUOTA		(1ULL << 0)	/* reserved */
-#define UHSFS_RO_COMPAT_REFLINK		(1ULL << 1)	/* reserved: SHARED extents, reference counts */
+#define UHSFS_RO_COMPAT_REFLINK		(1ULL << 1)	/* reserved: shared extents */
 #define UHSFS_RO_COMPAT_SNAPSHOTS	(1ULL << 2)	/* reserved: prev_image, dead lists */
 #define UHSFS_RO_COMPAT_SUPPORTED	0ULL
 
@@ -184,7 +187,7 @@ struct uhsfs_super {
 
 	struct uhsfs_root refcount_root;	/* reserved, RO_COMPAT_REFLINK */
 	struct uhsfs_root snapshot_root;	/* reserved, RO_COMPAT_SNAPSHOTS */
-	struct uhsfs_root quota_root[3];	/* reserved, RO_COMPAT_QUOTA: user, group, project */
+	struct uhsfs_root quota_root[3];	/* reserved: user, group, project */
 
 	__u8	label[UHSFS_LABEL_LEN];	/* UTF-8, zero-padded */
 	__u8	writer[32];		/* program and version that made it, zero-padded */
@@ -309,7 +312,7 @@ struct uhsfs_tree_node {
  */
 struct uhsfs_slot {
 	struct uhsfs_header h;	/* owner: this inode and its generation */
-	__le64	block_seq;	/* the same in all slots of a block copy, which is valid only as a whole */
+	__le64	block_seq;	/* one for all slots of a copy, valid only as a whole */
 	__le64	nonce;		/* of the chunk */
 	__le64	name_seq_max;	/* the newest name_seq this slot ever had */
 	__le64	size;		/* bytes; a directory: 0 */
@@ -352,7 +355,7 @@ struct uhsfs_tlv {
 };
 
 #define UHSFS_TLV_NAME		1	/* struct uhsfs_name: the first name */
-#define UHSFS_TLV_INTENT	2	/* struct uhsfs_intent: an operation half done (R8); never spills */
+#define UHSFS_TLV_INTENT	2	/* struct uhsfs_intent: half an operation (R8) */
 #define UHSFS_TLV_NAMES		3	/* struct uhsfs_names_root: all further names */
 #define UHSFS_TLV_DIR		4	/* struct uhsfs_dir_root */
 #define UHSFS_TLV_DEVICE	5	/* struct uhsfs_device */
