@@ -5,6 +5,7 @@
 #include "record.h"
 
 #include "crc32c.h"
+#include "ondisk.h"
 
 #define CRC_OFFSET	offsetof(struct uhsfs_header, crc)
 
