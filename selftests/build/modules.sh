@@ -15,6 +15,7 @@ other=$("$top/tools/vm/kernel" resolve 6.12 | sed -n 's/^KVER=//p')
 kdir=$("$top/tools/vm/kernel" resolve | sed -n 's/^KDIR=//p')
 
 # build KERNEL: with all warnings and sparse; the messages are in $TAP_TMP/log.
+# shellcheck disable=SC2317 # called through check
 build()
 {
 	"$tree/tools/build-modules" --kernel "$1" W=1 C=2 modules >"$TAP_TMP/path" 2>"$TAP_TMP/log"
