@@ -69,7 +69,7 @@ u64 uhsfs_chunk_slot_mask(const struct uhsfs_geometry *geo)
 
 static struct uhsfs_record_id table_id(const struct uhsfs_geometry *geo, u64 block)
 {
-	return (struct uhsfs_record_id){
+	return (struct uhsfs_record_id) {
 		.object = object,
 		.magic = UHSFS_TAG_CHUNKS,
 		.fsid = geo->fsid,

@@ -20,7 +20,7 @@ static const struct {
 static struct uhsfs_record_id record_id(const struct uhsfs_geometry *geo,
 					const struct uhsfs_map_id *id)
 {
-	return (struct uhsfs_record_id){
+	return (struct uhsfs_record_id) {
 		.object = kinds[id->kind].object,
 		.magic = kinds[id->kind].magic,
 		.fsid = geo->fsid,
