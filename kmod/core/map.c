@@ -94,17 +94,12 @@ void uhsfs_map_fill(u8 *bits, u32 from, u32 len, bool set)
 	}
 }
 
-static u32 ones(u64 word)
-{
-	return (u32)__builtin_popcountll(word);
-}
-
 u32 uhsfs_map_count(const u8 *bits, u32 nbits)
 {
 	u32 count = 0, bit = 0;
 
 	for (; nbits - bit >= 64; bit += 64)
-		count += ones(uhsfs_get_le64(bits + (bit >> 3)));
+		count += (u32)hweight64(uhsfs_get_le64(bits + (bit >> 3)));
 	for (; bit < nbits; bit++)
 		count += uhsfs_map_test(bits, bit);
 	return count;

@@ -15,6 +15,7 @@
 
 #ifdef __KERNEL__
 
+#include <linux/bitops.h>
 #include <linux/bits.h>
 #include <linux/build_bug.h>
 #include <linux/bug.h>
@@ -104,6 +105,12 @@ typedef __s64 s64;
 #ifndef __cplusplus
 #define fallthrough	__attribute__((__fallthrough__))
 #endif
+
+/* Set bits; the kernel has no libgcc for the compiler's own. */
+static inline unsigned int hweight64(u64 word)
+{
+	return (unsigned int)__builtin_popcountll(word);
+}
 
 #define BIT_ULL(nr)	(1ULL << (nr))
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
