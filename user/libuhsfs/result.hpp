@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
+#include <type_traits>
 #include <utility>
 
 namespace uhsfs {
@@ -39,16 +40,27 @@ using Result = tl::expected<T, Error>;
 [[nodiscard]] tl::unexpected<Error> fail_errno(std::string_view object, std::string_view message,
                                                std::string_view hint = {});
 
+namespace detail {
+
+// expected<void>::value() is not for rvalues.
+template <typename T, typename E>
+T take_value(tl::expected<T, E> &result) {
+    if constexpr (!std::is_void_v<T>)
+        return std::move(*result);
+}
+
+}  // namespace detail
+
 }  // namespace uhsfs
 
 // The value of a Result expression, or return its Error from this function:
-// `unique_fd fd = UHSFS_TRY(open_file(path, O_RDONLY));`
+// `unique_fd fd = UHSFS_TRY(open_file(path, O_RDONLY));`; of a Result<void>, nothing.
 #define UHSFS_TRY(expression)                                                \
     __extension__({                                                          \
         auto uhsfs_try_result = (expression);                                \
         if (!uhsfs_try_result)                                               \
             return tl::make_unexpected(std::move(uhsfs_try_result).error()); \
-        std::move(uhsfs_try_result).value();                                 \
+        ::uhsfs::detail::take_value(uhsfs_try_result);                       \
     })
 
 template <>
