@@ -180,6 +180,21 @@ TEST_F(Bucket, TrimKeepsWhatIsInRange) {
     EXPECT_EQ(fault_of(), "");
 }
 
+TEST_F(Bucket, TrimKeepsTheEdgesOfTheRange) {
+    u64 first = 0;
+    u64 last = 0;
+    uhsfs_dir_range(2, 3, &first, &last);
+    for (const u64 cookie : {first - 1, first, last, last + 1}) {
+        const Entry entry{"n", cookie, 1, type_reg, cookie};
+        ASSERT_GE(insert(entry), 0);
+    }
+    ASSERT_EQ(uhsfs_bucket_trim(&b, first, last), 2U);
+    const auto kept = entries_of(b);
+    ASSERT_EQ(kept.size(), 2U);
+    EXPECT_EQ(kept.front().cookie, first);
+    EXPECT_EQ(kept.back().cookie, last);
+}
+
 // ---- checks --------------------------------------------------------------------
 
 TEST_F(Bucket, EveryFlippedBitIsFound) {
@@ -563,6 +578,20 @@ TEST_F(Bucket, ScanStaysInItsRangeAndBeginsAtItsPosition) {
 }
 
 // ---- writers ----------------------------------------------------------------------------
+
+TEST_F(Bucket, WriterFillsABlockToTheLastByte) {
+    uhsfs_dir_info info{1, 0, 0, 0};
+    Blocks blocks(1);
+    uhsfs_dir_writer w{};
+    uhsfs_dir_writer_init(&w, blocks.data(), 1, &geo, dir_ino, dir_gen, 3, &info);
+    const Entry entry = make("a", 1);
+    const uhsfs_dirent e = dirent_of(entry);
+
+    for (u32 i = 0; i < UHSFS_BUCKET_ENTRIES; i++)
+        ASSERT_EQ(uhsfs_dir_writer_add(&w, &e), 0) << i;
+    EXPECT_EQ(uhsfs_dir_writer_add(&w, &e), -ENOSPC);
+    EXPECT_EQ(entries_of(blocks.at(0)).size(), UHSFS_BUCKET_ENTRIES);
+}
 
 TEST_F(Bucket, WriterStopsAtItsLastBlock) {
     uhsfs_dir_info info{1, 0, 0, 0};
