@@ -350,6 +350,26 @@ TEST(ExtentTree, NeedsNoAllocationAfterAReservation) {
     }
 }
 
+// What is collapsed is a leaf: its place falls to the leaf before, wherever that hangs.
+TEST(ExtentTree, CollapsesWholeLeaves) {
+    for (const u32 leaf : {0U, 1U, 252U, 297U}) {
+        Random random;
+        Tree tree;
+        BlockModel model;
+        u64 physical = 10;
+        tree.load(random, 168 * 298, &model, &physical);
+        tree.device.commit();
+        const auto seen = tree.see().extents;
+        const u64 from = seen[168 * leaf].logical;
+        const u64 end = uhsfs_ext_end(&seen[168 * leaf + 167]);
+        const Op op = {OpKind::collapse, {from, 0, static_cast<u32>(end - from), 0, 0}};
+        ASSERT_EQ(apply_tree(&tree.etree, op, nullptr), 0) << leaf;
+        model.apply(op, 1);
+        ASSERT_TRUE(tree.model() == model) << leaf;
+        tree.check_nodes();
+    }
+}
+
 TEST(ExtentTree, RefusesBadArguments) {
     Tree tree;
     uhsfs_ext ext = {.logical = 1ULL << 51, .physical = 10, .len = 1, .birth = 1, .flags = 0};
@@ -496,6 +516,10 @@ TEST(ExtentTree, RefusesCyclesSharedNodesAndWrongRanges) {
     expect_refused("key beyond a child's extents", [&](Tree &tree) {
         auto *inner = tree.device.nodes.at(le64_to_cpu(root_of(tree)->ref[0].block)).get();
         inner->ref[5].key = cpu_to_le64(le64_to_cpu(inner->ref[5].key) + 1);
+    });
+    expect_refused("key before the end of the child in front", [&](Tree &tree) {
+        auto *inner = tree.device.nodes.at(le64_to_cpu(root_of(tree)->ref[0].block)).get();
+        inner->ref[5].key = cpu_to_le64(le64_to_cpu(inner->ref[4].key) + 1);
     });
     expect_refused("block outside of the device",
                    [&](Tree &tree) { root_of(tree)->ref[1].block = cpu_to_le64(tree.geo.blocks); });

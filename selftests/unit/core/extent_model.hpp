@@ -164,7 +164,9 @@ inline int apply_list(uhsfs_extent_list *list, const Op &op, Freed *freed) {
     return -EINVAL;
 }
 
+// freed may be NULL.
 inline int apply_tree(uhsfs_etree *tree, const Op &op, Freed *freed) {
+    const uhsfs_freed *told = freed != nullptr ? &freed->told : nullptr;
     const u64 logical = op.ext.logical;
     const u64 len = op.ext.len;
 
@@ -172,15 +174,15 @@ inline int apply_tree(uhsfs_etree *tree, const Op &op, Freed *freed) {
         case OpKind::insert:
             return uhsfs_etree_insert(tree, &op.ext);
         case OpKind::replace:
-            return uhsfs_etree_replace(tree, &op.ext, &freed->told);
+            return uhsfs_etree_replace(tree, &op.ext, told);
         case OpKind::punch:
-            return uhsfs_etree_punch(tree, logical, len, &freed->told);
+            return uhsfs_etree_punch(tree, logical, len, told);
         case OpKind::truncate:
-            return uhsfs_etree_truncate(tree, logical, &freed->told);
+            return uhsfs_etree_truncate(tree, logical, told);
         case OpKind::convert:
             return uhsfs_etree_convert(tree, logical, len);
         case OpKind::collapse:
-            return uhsfs_etree_collapse(tree, logical, len, &freed->told);
+            return uhsfs_etree_collapse(tree, logical, len, told);
         case OpKind::insert_range:
             return uhsfs_etree_insert_range(tree, logical, len);
     }
