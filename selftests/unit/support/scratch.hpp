@@ -5,6 +5,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -17,7 +18,11 @@ namespace uhsfs::test {
 class Scratch {
 public:
     Scratch() {
-        std::string name = (std::filesystem::temp_directory_path() / "uhsfs-test-XXXXXX").string();
+        // In memory where that is possible: images are flushed often.
+        const bool memory = ::access("/dev/shm", W_OK) == 0;
+        const std::filesystem::path top =
+            memory ? "/dev/shm" : std::filesystem::temp_directory_path();
+        std::string name = (top / "uhsfs-test-XXXXXX").string();
 
         if (::mkdtemp(name.data()) == nullptr)
             ADD_FAILURE() << "cannot make a folder like " << name;
