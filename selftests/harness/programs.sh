@@ -4,4 +4,4 @@
 # shellcheck source=selftests/lib/tap.sh
 . "$(dirname "$0")/../lib/tap.sh"
 plan 34
-python3 "$(dirname "$0")/as_tap.py" programs
+python3 "$(dirname "$0")/as_tap.py" "$(dirname "$0")/programs.py"

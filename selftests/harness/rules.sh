@@ -4,4 +4,4 @@
 # shellcheck source=selftests/lib/tap.sh
 . "$(dirname "$0")/../lib/tap.sh"
 plan 45
-python3 "$(dirname "$0")/as_tap.py" rules
+python3 "$(dirname "$0")/as_tap.py" "$(dirname "$0")/rules.py"

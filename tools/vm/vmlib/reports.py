@@ -8,16 +8,19 @@ WARN_ON_ONCE that fired before, a console that was silenced).
 
 import re
 
+# A message begins at the start of the line or behind the time stamp: "Spectre V2 :
+# WARNING: ..." at boot is no fault.
 PATTERNS = re.compile(
     r"""
-    BUG:\s | kernel\ BUG\ at | Oops | Kernel\ panic | general\ protection\ fault
-    | Unable\ to\ handle\ kernel | divide\ error: | invalid\ opcode: | stack\ segment:
-    | -----------\[\ cut\ here\ \]
-    | WARNING:\ (CPU:|possible|inconsistent|bad\ unlock|suspicious|lock\ held|Nested|held|chain|kernel\ stack|stack\ recursion)
-    | KASAN: | UBSAN: | KCSAN: | DEBUG_LOCKS_WARN_ON | \[\ BUG:
-    | INFO:\ task\ .*\ blocked\ for\ more\ than | INFO:\ .*\ trying\ to\ register\ non-static\ key
-    | rcu: .*(detected\ stall|self-detected) | soft\ lockup | hard\ LOCKUP
+    (?:^|\]\ )(?:WARNING:\ |BUG[ :])
+    | \bBUG:\s | kernel\ BUG\ at | Oops | Kernel\ panic | general\ protection\ fault[,:]
+    | Unable\ to\ handle\ kernel | divide\ error: | invalid\ opcode: | stack\ segment: | double\ fault:
+    | -----------\[\ cut\ here\ \] | \[\ BUG:
+    | KASAN: | UBSAN: | KCSAN: | DEBUG_LOCKS_WARN_ON
+    | INFO:\ task\ .*\ blocked\ (for\ more\ than|on|when) | INFO:\ .*trying\ to\ register\ non-static\ key
+    | rcu: .*(detected\ (expedited\ )?stall|self-detected) | soft\ lockup | hard\ LOCKUP
     | unreferenced\ object\ 0x | refcount_t: | list_(add|del)\ corruption
+    | VFS:\ Busy\ inodes | tried\ to\ init\ an\ initialized\ object
     | cannot\ create\ duplicate\ filename | page\ dumped\ because | Bad\ page\ (state|map)
     | vm-init:
     """,
