@@ -102,6 +102,13 @@ class Boots(TreeTest):
         outcome = self.guest("panic", ("a", GOOD), ("b", CRASH), ("c", GOOD))
         self.assert_counts(outcome, 3, 5, 0, says="kernel log: ")
 
+    def test_stuck(self):
+        """a process that SIGKILL does not end fails the test that left it, and the next one runs"""
+        body = "echo 1..3; setsid sleep 12 & echo ok 1; echo ok 2; echo ok 3"
+        outcome = self.guest("immortal", ("a", body), ("b", GOOD))
+        self.assert_counts(outcome, 5, 1, 0, says="left processes: left a process that hangs in the kernel")
+        self.assertIn("(sleep) does not die", outcome.messages())
+
     def test_plan_problem(self):
         """a boot in which nothing can run is not made"""
         self.tree.script("g/a", None, GOOD)

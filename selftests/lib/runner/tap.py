@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from .model import FAILED, PASSED, SKIPPED, Case, Part, Test
 
 KSFT_SKIP = "4"
+STUCK = "stuck"             # it left a process that hangs in the kernel: see guest-run
 RESULT = re.compile(r"^(ok|not ok)(?:[ \t]+(\d+))?(?=\s|$)(?:[ \t]+-(?=\s|$))?[ \t]*(.*)$")
 PLAN_LINE = re.compile(r"^1\.\.(\d+)\s*(?:#\s*(.*))?$")
 BAIL = re.compile(r"^Bail out!\s*(.*)$")
@@ -32,7 +33,7 @@ class Output:
     before that still count.
     """
     begun: bool = False
-    status: str | None = None       # "0", "3", "signal 11" or "timeout"
+    status: str | None = None       # "0", "3", "signal 11", "timeout" or STUCK
     seconds: float = 0.0
     started: float = 0.0
     lines: list[tuple[float, str]] = field(default_factory=list)
@@ -93,6 +94,8 @@ def status_text(status: str | None, test: Test, slow: int = 1) -> str:
         return "the test did not end"
     if status == "timeout":
         return f"timed out after {test.timeout * slow} s"
+    if status == STUCK:
+        return "left a process that hangs in the kernel"
     return f"killed by {status}" if status.startswith("signal") else f"exit status {status}"
 
 
@@ -161,6 +164,8 @@ def judge(test: Test, part: Part, output: Output) -> list[Case]:
         add("plan", FAILED, f"several plan lines in the output: {', '.join(f'1..{n}' for n in parsed.plans)}")
     elif parsed.plans and parsed.plans[0] != test.plan:
         add("plan", FAILED, f"the output plans 1..{parsed.plans[0]}, the source {test.plan}")
+    if output.status == STUCK:
+        add("left processes", FAILED, f"{why}\n{output.tail()}")
     failed = any(case.status == FAILED for case in cases)
     if not failed and (output.status != "0" or parsed.bail is not None):
         add("exit status", FAILED, f"{why}\n{output.tail()}", 0.0)
