@@ -62,7 +62,7 @@ Result<void> give_cookies(const uhsfs_geometry &geo, std::vector<DirEntry> &entr
         if (uhsfs_cookie_hash(entries[i - 1].cookie) != hash)
             continue;
         const std::uint32_t tie = uhsfs_cookie_tie(entries[i - 1].cookie) + 1;
-        if (tie == UHSFS_COOKIE_TIES)
+        if (tie == UHSFS_COOKIE_TIES || uhsfs_cookie_make(hash, tie) == UHSFS_COOKIE_END)
             return fail(ENOSPC, entries[i].name,
                         fmt::format("more than {} names of one directory have the same hash",
                                     UHSFS_COOKIE_TIES),

@@ -18,9 +18,18 @@ namespace uhsfs {
 
 // ---- faults --------------------------------------------------------------------------------
 
+namespace {
+
+// Block numbers and counts as people read them; keys and magic numbers as they stand on disk.
+std::string number_text(std::uint64_t number) {
+    return number <= UINT32_MAX ? fmt::format("{}", number) : fmt::format("{:#x}", number);
+}
+
+}  // namespace
+
 std::string fault_text(const uhsfs_fault &fault) {
-    return fmt::format("{} {}: {} is {:#x}: {} ({:#x})", fault.object, fault.id, fault.field,
-                       fault.value, fault.rule, fault.limit);
+    return fmt::format("{} {}: {} is {}: {} ({})", fault.object, fault.id, fault.field,
+                       number_text(fault.value), fault.rule, number_text(fault.limit));
 }
 
 Error fault_error(std::string_view object, const uhsfs_fault &fault) {

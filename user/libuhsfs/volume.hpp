@@ -27,7 +27,7 @@
 
 namespace uhsfs {
 
-// "slot 12: nlink is 3, must be equal 1": one line, no full stop.
+// "slot 12: nlink is 3: must be equal (1)": one line, no full stop.
 std::string fault_text(const uhsfs_fault &fault);
 // The same as an EUCLEAN error about `object`, usually the device's path.
 Error fault_error(std::string_view object, const uhsfs_fault &fault);
