@@ -24,15 +24,6 @@ u64 uhsfs_dir_hash(const struct uhsfs_geometry *geo, const u8 *name, u8 len)
 	return hash ? hash : 1;
 }
 
-bool uhsfs_dir_name_ok(const u8 *name, size_t len)
-{
-	if (len < 1 || len > UHSFS_NAME_LEN)
-		return false;
-	if (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.')))
-		return false;
-	return !memchr(name, '/', len) && !memchr(name, '\0', len);
-}
-
 /* Bit t: DT value t is that of a file type: fifo, chr, dir, blk, reg, lnk, sock. */
 #define DT_KNOWN	(1U << 1 | 1U << 2 | 1U << 4 | 1U << 6 | 1U << 8 | 1U << 10 | 1U << 12)
 
@@ -381,7 +372,7 @@ static int entry_check(const struct uhsfs_bucket *b, const struct uhsfs_geometry
 	if (size > used - offset)
 		return uhsfs_bad(fault, OBJECT, id, "entry.len", disk->len,
 				 used - offset - sizeof(*disk), UHSFS_RULE_AT_MOST);
-	if (!uhsfs_dir_name_ok(disk->name, disk->len))
+	if (!uhsfs_name_legal(disk->name, disk->len))
 		return uhsfs_bad(fault, OBJECT, id, "entry.name", offset, disk->len,
 				 "must be a legal name");
 	ino = le64_to_cpu(disk->ino);

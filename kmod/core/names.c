@@ -7,7 +7,6 @@
  */
 #include "names.h"
 
-#include "bytes.h"
 #include "le.h"
 #include "siphash.h"
 
@@ -15,18 +14,6 @@
 #define LEAF_MAX	(UHSFS_TREE_PAYLOAD / RECORD_MIN)
 
 static_assert(sizeof(struct uhsfs_name) == 24);
-
-bool uhsfs_name_legal(const u8 *name, u32 len)
-{
-	if (!len || len > UHSFS_NAME_LEN)
-		return false;
-	if (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.')))
-		return false;
-	for (u32 i = 0; i < len; i++)
-		if (!name[i] || name[i] == '/')
-			return false;
-	return true;
-}
 
 int uhsfs_name_check(const struct uhsfs_name *name, u32 room, u64 ino, struct uhsfs_fault *fault)
 {

@@ -14,12 +14,10 @@
 #ifndef UHSFS_NAMES_H
 #define UHSFS_NAMES_H
 
+#include "bytes.h"
 #include "cowtree.h"
 
 UHSFS_BEGIN_DECLS
-
-/* True if `name` may name a file: 1 to 255 bytes, no '/', no NUL, not "." or "..". */
-bool uhsfs_name_legal(const u8 *name, u32 len);
 
 /*
  * Check a name that stands in `room` bytes (of which it may leave some): length, reserved

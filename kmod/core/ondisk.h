@@ -209,7 +209,8 @@ UHSFS_OFFSET(uhsfs_xattr_block, h, 0);
 UHSFS_OFFSET(uhsfs_xattr_block, level, 48);
 UHSFS_OFFSET(uhsfs_xattr_block, count, 50);
 UHSFS_OFFSET(uhsfs_xattr_block, used, 52);
-UHSFS_OFFSET(uhsfs_xattr_block, reserved, 56);
+UHSFS_OFFSET(uhsfs_xattr_block, position, 56);
+UHSFS_OFFSET(uhsfs_xattr_block, reserved, 60);
 UHSFS_OFFSET(uhsfs_xattr_block, bytes, 64);
 UHSFS_OFFSET(uhsfs_xattr_block, index, 64);
 

@@ -294,6 +294,7 @@ void uhsfs_xattr_build(struct uhsfs_xattr_block *b, const struct uhsfs_geometry 
 	memset(b, 0, sizeof(*b));
 	uhsfs_record_init(&b->h, &id, seq, 0);
 	b->used = cpu_to_le32(used);
+	b->position = cpu_to_le32(i);
 	memcpy(b->bytes, (const u8 *)stream + i * UHSFS_XATTR_PAYLOAD, used);
 	uhsfs_record_seal(b, sizeof(*b));
 }
@@ -318,7 +319,7 @@ void uhsfs_xattr_build_index(struct uhsfs_xattr_block *b, const struct uhsfs_geo
 /* The record and what is left of the head; blocks have no siblings, hence no flags. */
 static int head_check(const struct uhsfs_xattr_block *b, const struct uhsfs_geometry *geo,
 		      const struct uhsfs_xattr_owner *owner, u64 block, u16 level, u16 count,
-		      u32 used, struct uhsfs_fault *fault)
+		      u32 used, u32 position, struct uhsfs_fault *fault)
 {
 	const struct uhsfs_record_id id = record_id(geo, owner, block);
 	int err;
@@ -338,8 +339,11 @@ static int head_check(const struct uhsfs_xattr_block *b, const struct uhsfs_geom
 	if (le32_to_cpu(b->used) != used)
 		return uhsfs_bad(fault, OBJECT, block, "used", le32_to_cpu(b->used), used,
 				 UHSFS_RULE_EQUAL);
+	if (le32_to_cpu(b->position) != position)
+		return uhsfs_bad(fault, OBJECT, block, "position", le32_to_cpu(b->position),
+				 position, UHSFS_RULE_EQUAL);
 	if (b->reserved)
-		return uhsfs_bad(fault, OBJECT, block, "reserved", le64_to_cpu(b->reserved), 0,
+		return uhsfs_bad(fault, OBJECT, block, "reserved", le32_to_cpu(b->reserved), 0,
 				 UHSFS_RULE_ZERO);
 	return 0;
 }
@@ -351,7 +355,7 @@ int uhsfs_xattr_index_check(const struct uhsfs_xattr_block *b, const struct uhsf
 	u32 count = min_t(u32, uhsfs_xattr_data_blocks(bytes), UHSFS_XATTR_INDEX_MAX);
 	int err;
 
-	err = head_check(b, geo, owner, block, 1, (u16)count, 0, fault);
+	err = head_check(b, geo, owner, block, 1, (u16)count, 0, 0, fault);
 	if (err)
 		return err;
 	for (u32 i = 0; i < count; i++) {
@@ -388,7 +392,7 @@ int uhsfs_xattr_data_check(const struct uhsfs_xattr_block *b, const struct uhsfs
 
 	uhsfs_assert(i < uhsfs_xattr_data_blocks(bytes));
 	used = part_of(bytes, i);
-	err = head_check(b, geo, owner, block, 0, 0, used, fault);
+	err = head_check(b, geo, owner, block, 0, 0, used, i, fault);
 	if (err)
 		return err;
 	if (!uhsfs_is_zero(b->bytes + used, UHSFS_XATTR_PAYLOAD - used))

@@ -254,7 +254,7 @@ Result<Inode> Volume::lookup(const Inode &dir, std::string_view name) const {
     const auto *bytes = reinterpret_cast<const u8 *>(name.data());
     const std::string missing = fmt::format("no '{}' in directory {}", name, dir.ino());
 
-    if (!uhsfs_dir_name_ok(bytes, name.size()))
+    if (!uhsfs_name_legal(bytes, name.size()))
         return fail(ENOENT, path(), missing);
     const auto len = static_cast<std::uint8_t>(name.size());
     const std::uint64_t hash = uhsfs_dir_hash(&geo(), bytes, len);

@@ -459,7 +459,8 @@ struct uhsfs_xattr_block {
 	__le16	level;		/* 0: bytes, 1: index */
 	__le16	count;		/* index: entries; else 0 */
 	__le32	used;		/* level 0: bytes; else 0 */
-	__le64	reserved;
+	__le32	position;	/* level 0: number of this part of the stream; else 0 */
+	__le32	reserved;
 	union {
 		__u8	bytes[UHSFS_XATTR_PAYLOAD];
 		__le64	index[UHSFS_XATTR_INDEX_MAX];
@@ -487,7 +488,8 @@ struct uhsfs_dir_root {
 /*
  * Cookie: bits 62-7 = leading 56 bits of the name's SipHash (never all zero), bits
  * 6-0 = tie-breaker chosen at insertion, so that cookies of a directory are unique.
- * It is the readdir position.  0, 1 and 2 are end or ".", "..", and the first entry.
+ * It is the readdir position.  0, 1 and 2 are end or ".", "..", and the first entry;
+ * 2^63 - 1 is the position behind the last one, so that no entry has it.
  */
 #define UHSFS_COOKIE_TIE_BITS	7
 #define UHSFS_COOKIE_TIES	(1U << UHSFS_COOKIE_TIE_BITS)

@@ -2,6 +2,7 @@
 //
 // Hashing, policy and whole directories; single blocks are in bucket_test.cpp.
 #include "dir.h"
+#include "bytes.h"
 
 #include <gtest/gtest.h>
 
@@ -133,7 +134,7 @@ TEST(DirHash, IsTheLeadingPartOfSipHash) {
 
 TEST(DirName, LegalNames) {
     const auto ok = [](const std::string &name) {
-        return uhsfs_dir_name_ok(octets(name), name.size());
+        return uhsfs_name_legal(octets(name), name.size());
     };
 
     for (const char *name : {"a", "...", ".a", "..a", "a.", " ", "\xff"})
