@@ -4,6 +4,18 @@
 
 VM_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
+# kernel_has NAME KEY: what tools/vm/kernel says of a kernel, such as KVER or OBJECTS.
+kernel_has()
+{
+	"$VM_TOP/tools/vm/kernel" resolve "$1" | sed -n "s/^$2=//p"
+}
+
+# fault_module KERNEL: the module that makes faults, built for that kernel.
+fault_module()
+{
+	printf '%s\n' "$(kernel_has "$1" OBJECTS)/selftests/lib/fault/uhsfs_fault.ko"
+}
+
 # vm ARGUMENT...: run a machine; $VM_STATUS, $VM_STDOUT and $VM_STDERR say how it ended.
 vm()
 {

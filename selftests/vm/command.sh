@@ -24,12 +24,11 @@ vm --out "$TAP_TMP/out" --module-arg nvme.write_queues=1 -- bash -c '
 	exit 37'
 vm_is "the command's status is the runner's, its errors pass through" 37 '^to stderr$'
 mapfile -t line <<<"$VM_STDOUT"
-kver=$("$VM_TOP/tools/vm/kernel" resolve | sed -n 's/^KVER=//p')
 is "it starts in the project's folder" "${line[0]}" "$VM_TOP"
-is "the default kernel is the one builds use" "${line[1]}" "$kver"
+is "the default kernel is the one builds use" "${line[1]}" "$(kernel_has default KVER)"
 is "it is root" "${line[2]}" 0
 is "the tools come first in PATH" "${line[3]}" "$VM_TOP/build/bin"
-is "UHSFS_MODULE names the module" "${line[4]}" "$VM_TOP/uhsfs.ko"
+is "UHSFS_MODULE names the module" "${line[4]}" "$(kernel_has default OBJECTS)/uhsfs.ko"
 is "the module is not loaded" "${line[5]}" 0
 is "--module-arg reaches modprobe" "${line[6]}" 1
 is "the host's root can be written in the guest" "${line[7]}" guest
@@ -39,7 +38,7 @@ is "a command that prints kernel words is no kernel fault" "${line[8]}" "BUG: ke
 grep -o 'booted in [0-9.]* s' <<<"$VM_STDERR" | diag
 
 vm --kernel 6.12 -- uname -r
-is "6.12 boots as well" "${VM_STDOUT%.*}" "$("$VM_TOP/tools/vm/kernel" resolve 6.12 | sed -n 's/^KVER=\(.*\)\..*/\1/p')"
+is "6.12 boots as well" "$VM_STDOUT" "$(kernel_has 6.12 KVER)"
 
 vm --timeout 1 -- sleep 100
 vm_is "--timeout ends a command that runs on" 124 'longer than 1 s'

@@ -8,7 +8,7 @@
 . "$(dirname "$0")/../lib/vm.sh"
 plan 5
 
-fault=$VM_TOP/build/$("$VM_TOP/tools/vm/kernel" resolve debug | sed -n 's/^KVER=//p')/selftests/lib/fault/uhsfs_fault.ko
+fault=$(fault_module debug)
 vm --kernel debug -- insmod "$fault" what=sleep
 vm_is "sleeping in atomic context" 99 'sleeping function called from invalid context|scheduling while atomic'
 vm --kernel debug -- insmod "$fault" what=lockdep
@@ -17,6 +17,6 @@ vm --kernel debug -- insmod "$fault" what=useafterfree
 vm_is "use after free" 99 'KASAN.*use-after-free'
 vm --kernel debug -- insmod "$fault" what=leak
 vm_is "memory that nothing points to" 99 'unreferenced object'
-vm --kernel debug -- sh -c 'modprobe libcrc32c && insmod '"$(dirname "$fault")/../../../uhsfs.ko"' && rmmod uhsfs'
+vm --kernel debug -- sh -c 'modprobe libcrc32c && insmod '"$(kernel_has debug OBJECTS)/uhsfs.ko"' && rmmod uhsfs'
 vm_is "the module itself loads and unloads without a report" 0
 finish

@@ -151,6 +151,15 @@ def resolve(name="default"):
     return Kernel(release, kdir, image, Path("/") if image and has_modules else None)
 
 
+def object_tree(release):
+    """Where the module's objects for a kernel are: those of the default kernel beside the sources."""
+    try:
+        default = default_release()
+    except VmError:
+        default = None
+    return TOP if release == default else TOP / "build" / release
+
+
 # ---- fetching -------------------------------------------------------------
 
 
