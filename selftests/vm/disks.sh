@@ -5,7 +5,7 @@
 . "$(dirname "$0")/../lib/tap.sh"
 # shellcheck source=selftests/lib/vm.sh
 . "$(dirname "$0")/../lib/vm.sh"
-plan 19
+plan 20
 
 disk=$TAP_TMP/disk.img
 vm --nvme "64M,file=$disk" --nvme 32M,lba=512,queues=2 --pmem 128M --cpus 2 --numa -- bash -c '
@@ -31,8 +31,11 @@ is "--numa: two nodes" "${line[8]}" 2
 is "a new disk is empty" "${line[9]}" zeros
 
 is "what the guest wrote is in file=" "$(head -c 10 "$disk")" "first boot"
-vm --kernel 6.12 --nvme "64M,file=$disk" --pmem 128M -- sh -c 'head -c 10 /dev/nvme0n1; cat /sys/block/pmem0/queue/dax'
-is "file= keeps the disk for the next boot, on the other kernel too" "$VM_STDOUT" "first boot1"
+# On 6.12 the driver probes disks side by side.
+vm --kernel 6.12 --nvme "64M,file=$disk" --nvme 32M --nvme 48M --nvme 16M --pmem 128M -- sh -c '
+	head -c 10 /dev/nvme0n1; cat /sys/block/pmem0/queue/dax; cat /sys/block/nvme[0-3]n1/size'
+is "file= keeps the disk for the next boot, on the other kernel too" "$(head -n 1 <<<"$VM_STDOUT")" "first boot1"
+is "disks have their names in the order of --nvme" "$(tail -n +2 <<<"$VM_STDOUT")" "$(printf '%s\n' 131072 65536 98304 32768)"
 
 vm --kill-after 3 --nvme "64M,file=$disk" -- bash -c '
 	printf synced | dd of=/dev/nvme0n1 bs=4096 seek=1 conv=fsync status=none

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Makes the kernel report one chosen fault at load, so that the test runner can
- * prove that it notices.  For virtual machines only: "oops" and "hang" leave a
- * kernel that must be thrown away.
+ * prove that it notices.  For virtual machines only: "oops", "hang" (a processor
+ * that spins) and "dstate" (a task that waits for ever) leave a kernel that must be
+ * thrown away.
  *
- *	insmod uhsfs_fault.ko what=warn|bug|oops|sleep|lockdep|leak|useafterfree|hang
+ *	insmod uhsfs_fault.ko what=warn|bug|oops|sleep|lockdep|leak|useafterfree|hang|dstate
  *
  * "sleep", "lockdep", "leak" and "useafterfree" are reported by debug kernels only.
  */
@@ -13,6 +14,7 @@
 #include <linux/delay.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
@@ -88,6 +90,14 @@ static void fault_hang(void)
 		cpu_relax();
 }
 
+static void fault_dstate(void)
+{
+	for (;;) {
+		set_current_state(TASK_UNINTERRUPTIBLE);
+		schedule();
+	}
+}
+
 static const struct {
 	const char *name;
 	void (*make)(void);
@@ -100,6 +110,7 @@ static const struct {
 	{ "leak", fault_leak },
 	{ "useafterfree", fault_useafterfree },
 	{ "hang", fault_hang },
+	{ "dstate", fault_dstate },
 };
 
 static int __init uhsfs_fault_init(void)

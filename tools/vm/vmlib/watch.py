@@ -22,6 +22,7 @@ from .machine import escape
 
 BOOT_SECONDS = {"kvm": 60, "tcg": 240}
 POWER_OFF_SECONDS = 20
+LATE_SECONDS = 5  # for the guest to show what blocks when the command's time is over
 
 
 @dataclass
@@ -44,6 +45,10 @@ class Outcome:
         if words and not found:
             found = [f"the kernel is tainted ({', '.join(words)}) but its log shows no report"]
         return found
+
+    def blocked(self):
+        """What the guest said of blocked tasks when the time was over."""
+        return self.log.partition("Show Blocked State")[2].strip()
 
 
 class Guest:
@@ -119,6 +124,9 @@ class Watch:
                 self.outcome.boot_seconds = now - self.begin
                 limits = [s for s in (self.timeout, self.kill_after) if s is not None]
                 self.deadline = now + min(limits) if limits else None
+            elif words == ["late"]:
+                self.outcome.timed_out = True
+                self.guest.kill()
             elif words[:1] == ["exit"] and len(words) == 3:
                 self.outcome.status, self.outcome.taint = int(words[1]), int(words[2])
                 self.deadline = now + POWER_OFF_SECONDS
@@ -131,8 +139,10 @@ class Watch:
             self.timeout is None or self.kill_after <= self.timeout
         ):
             self.outcome.killed = True
-        elif self.outcome.started:
+        elif self.outcome.started and not self.outcome.timed_out:
             self.outcome.timed_out = True
+            self.deadline += LATE_SECONDS
+            return
         self.guest.kill()
 
     def loop(self):
