@@ -49,3 +49,17 @@ function(uhsfs_benchmark name)
     set_target_properties(bench-${name} PROPERTIES OUTPUT_NAME ${name})
     target_link_libraries(bench-${name} PRIVATE benchmark::benchmark benchmark::benchmark_main)
 endfunction()
+
+# uhsfs_manual(NAME TABLE FILE...): the man pages and the bash completion of a tool from the
+# table that describes it (user/common/manual.hpp), in build/man and build/completion.
+function(uhsfs_manual name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "TABLE")
+    add_executable(manual-${name} "${UHSFS_ROOT}/user/common/generate.cpp" ${arg_TABLE})
+    target_link_libraries(manual-${name} PRIVATE uhsfs-options uhsfs-manual)
+    set(stamp "${CMAKE_CURRENT_BINARY_DIR}/manual-${name}.stamp")
+    add_custom_command(OUTPUT "${stamp}"
+        COMMAND manual-${name} "${UHSFS_VERSION}" "${UHSFS_BIN}/../man" "${UHSFS_BIN}/../completion"
+        COMMAND "${CMAKE_COMMAND}" -E touch "${stamp}"
+        DEPENDS manual-${name} VERBATIM)
+    add_custom_target(pages-${name} ALL DEPENDS "${stamp}")
+endfunction()
