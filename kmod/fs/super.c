@@ -12,6 +12,7 @@
 #include <linux/module.h>
 
 #include "core/crc32c.h"
+#include "core/siphash.h"
 #include "uhsfs.h"
 
 static int uhsfs_get_tree(struct fs_context *fc)
@@ -40,22 +41,36 @@ static struct file_system_type uhsfs_type = {
 };
 MODULE_ALIAS_FS("uhsfs");
 
-/* The check value of CRC-32C: a wrong driver below would corrupt every record. */
-static int __init uhsfs_check_crc(void)
+/*
+ * Checksums and hashes come from the kernel.  On another result than the published one
+ * every record would be damaged or unreadable elsewhere, so the module refuses to load.
+ */
+static int __init uhsfs_check_primitives(void)
 {
-	u32 got = uhsfs_crc32c(0, "123456789", 9);
+	u8 bytes[16];
+	u32 crc;
+	u64 hash;
 
-	if (got == 0xe3069283)
-		return 0;
-	pr_err("the kernel's crc32c computes %#x for the check string, expected 0xe3069283\n", got);
-	return -EIO;
+	crc = uhsfs_crc32c(0, "123456789", 9);
+	if (crc != 0xe3069283) {
+		pr_err("crc32c of the check string is %#x, expected 0xe3069283\n", crc);
+		return -EIO;
+	}
+	for (u8 i = 0; i < sizeof(bytes); i++)
+		bytes[i] = i;
+	hash = uhsfs_siphash(bytes, bytes, 15);
+	if (hash != 0xa129ca6149be45e5ULL) {
+		pr_err("siphash of the check string is %#llx, expected 0xa129ca6149be45e5\n", hash);
+		return -EIO;
+	}
+	return 0;
 }
 
 static int __init uhsfs_init(void)
 {
 	int err;
 
-	err = uhsfs_check_crc();
+	err = uhsfs_check_primitives();
 	if (err)
 		return err;
 	err = uhsfs_sysfs_init();

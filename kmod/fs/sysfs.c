@@ -30,9 +30,11 @@ static ssize_t feature_show(struct kobject *kobj, struct kobj_attribute *attr, c
 }
 
 static struct kobj_attribute crc32c_attr = __ATTR(crc32c, 0444, feature_show, NULL);
+static struct kobj_attribute siphash_attr = __ATTR(siphash, 0444, feature_show, NULL);
 
 static const struct attribute *uhsfs_feature_attrs[] = {
 	&crc32c_attr.attr,
+	&siphash_attr.attr,
 	NULL,
 };
 
