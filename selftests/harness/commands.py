@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The command line: selection, suites, settings, and the forms of output."""
 import json
-import os
-import pty
-import subprocess
 
 from fixture import TreeTest
 
@@ -164,24 +161,10 @@ class Output(TreeTest):
 
     def test_terminal(self):
         """on a terminal there are colours, and the last line is still plain"""
-        reader, writer = pty.openpty()
-        environment = self.tree.environment()
-        environment.pop("NO_COLOR", None)
-        with subprocess.Popen(self.tree.command(), stdout=writer, env=environment) as child:
-            os.close(writer)
-            text = b""
-            while True:
-                try:
-                    piece = os.read(reader, 65536)
-                except OSError:
-                    break
-                if not piece:
-                    break
-                text += piece
-        os.close(reader)
-        self.assertEqual(child.returncode, 1)
-        lines = text.decode().splitlines()
-        self.assertIn("\033[31m", text.decode())
+        status, text = self.tree.run_on_terminal()
+        self.assertEqual(status, 1)
+        lines = text.splitlines()
+        self.assertIn("\033[31m", text)
         self.assertEqual(lines[-1].rpartition("\033[K")[2], "1 passed, 1 failed, 1 skipped")
 
     def test_logs(self):

@@ -8,6 +8,7 @@ The virtual machine is the script fake-vm.
 import json
 import os
 import pathlib
+import pty
 import subprocess
 import sys
 import tempfile
@@ -84,6 +85,25 @@ class Tree:
         done = subprocess.run(self.command(*arguments), env=self.environment(), text=True, capture_output=True,
                               timeout=RUN_SECONDS, check=False)
         return done.returncode, done.stdout
+
+    def run_on_terminal(self):
+        """Run with a terminal as standard output; gives back exit status and what it showed."""
+        reader, writer = pty.openpty()
+        environment = self.environment()
+        environment.pop("NO_COLOR", None)
+        with subprocess.Popen(self.command(), stdout=writer, env=environment) as child:
+            os.close(writer)
+            text = b""
+            while True:
+                try:
+                    piece = os.read(reader, 65536)
+                except OSError:
+                    break
+                if not piece:
+                    break
+                text += piece
+        os.close(reader)
+        return child.returncode, text.decode()
 
     def boots(self):
         """The command lines of every boot, without the command run in it."""

@@ -191,6 +191,12 @@ fi
         self.assertIn("S.a: no disk", outcome.stdout)
         self.assertIn("S.DISABLED_d: disabled", outcome.stdout)
 
+    def test_environment(self):
+        """unit: GTEST_* variables of the user do not reach a binary"""
+        report = self.report(("S", "a", "COMPLETED", ""), ("S", "b", "COMPLETED", ""), ("T/0", "c", "COMPLETED", ""))
+        self.tree.binary("core", f'[ -z "${{GTEST_FILTER+set}}" ] || exit 1\n{self.LIST}\n{report}')
+        self.assert_counts(self.tree.run(GTEST_FILTER="none"), 3, 0, 0)
+
     def test_skip_without_reason(self):
         """unit: a skip without a reason is a failure"""
         outcome = self.binary(self.report(("S", "a", "SKIPPED", ""), ("S", "b", "COMPLETED", ""),

@@ -221,3 +221,14 @@ class Rules(TreeTest):
         self.assert_counts(outcome, 0, 1, 0)
         self.assertNotIn("\033", outcome.stdout)
         self.assertNotIn("\r", outcome.stdout)
+
+    def test_control_characters_in_names(self):
+        """neither can the name of a result or the reason of a skip, on a terminal with colours either"""
+        body = r"echo 1..2; printf 'not ok 1 \033[2Ja\n'; printf 'ok 2 \033[2Jb # SKIP \033[2Jc\n'; exit 1"
+        self.tree.settings("a", "where=host")
+        self.tree.script("a/t", 2, body)
+        status, text = self.tree.run_on_terminal()
+        self.assertEqual(status, 1)
+        self.assertIn("\033[31m", text)
+        self.assertNotIn("\033[2J", text)
+        self.assertIn("?[2Jc", text)

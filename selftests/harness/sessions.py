@@ -142,13 +142,17 @@ class Boots(TreeTest):
 
 
 class Interruption(TreeTest):
+    def wait(self, happened):
+        deadline = time.monotonic() + RUN_SECONDS
+        while not happened():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+
     def interrupt(self, number, ready):
         """Start the runner, signal it once the file `ready` is there; returns its last line and status."""
         with subprocess.Popen(self.tree.command(), env=self.tree.environment(), stdout=subprocess.PIPE,
                               text=True) as child:
-            deadline = time.monotonic() + RUN_SECONDS
-            while not ready.exists() and time.monotonic() < deadline:
-                time.sleep(0.05)
+            self.wait(ready.exists)
             child.send_signal(number)
             output = child.communicate(timeout=RUN_SECONDS)[0]
         return output.splitlines()[-1], child.returncode
@@ -171,3 +175,21 @@ class Interruption(TreeTest):
         self.tree.script("a/3", 2, GOOD)
         self.assertEqual(self.interrupt(signal.SIGINT, pid), ("2 passed, 5 failed, 0 skipped", 1))
         self.assertRaises(ProcessLookupError, os.kill, int(pid.read_text()), 0)
+
+    def test_hangup(self):
+        """a terminal that closes ends the run as Ctrl-C does"""
+        self.tree.settings("a", "where=host")
+        pid = self.tree.top / "pid"
+        self.tree.script("a/1", 3, f"echo 1..3; echo ok 1; sleep 300 & echo $! >{pid}.new; mv {pid}.new {pid}; wait")
+        self.assertEqual(self.interrupt(signal.SIGHUP, pid), ("0 passed, 3 failed, 0 skipped", 1))
+        self.assertRaises(ProcessLookupError, os.kill, int(pid.read_text()), 0)
+
+    def test_killed(self):
+        """when the runner itself is killed, its tests end with all their processes"""
+        self.tree.settings("a", "where=host")
+        pid = self.tree.top / "pid"
+        self.tree.script("a/1", 1, f"echo 1..1; setsid sleep 300 & echo $! >{pid}.new; mv {pid}.new {pid}; wait")
+        with subprocess.Popen(self.tree.command(), env=self.tree.environment(), stdout=subprocess.DEVNULL) as child:
+            self.wait(pid.exists)
+            child.kill()
+        self.wait(lambda: not pathlib.Path("/proc", pid.read_text().strip()).exists())

@@ -8,6 +8,7 @@ without a result is a failure.
 from __future__ import annotations
 
 import json
+import os
 import re
 import tempfile
 from dataclasses import dataclass
@@ -28,6 +29,12 @@ class Outcome:
     status: str
     seconds: float = 0.0
     message: str = ""
+
+
+def environment(top: Path) -> dict[str, str]:
+    """The environment of a binary: one GTEST_FILTER or GTEST_BREAK_ON_FAILURE of the user would change what counts."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GTEST_")}
+    return own | {"PATH": f"{top}/build/bin:{os.environ.get('PATH', '')}"}
 
 
 def parse_list(lines: list[str]) -> list[str]:

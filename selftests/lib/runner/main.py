@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
 import signal
 import sys
@@ -154,7 +153,7 @@ class Run:
 
     def unit(self, part: Part) -> list[Case]:
         """List the cases of all binaries, then run each, so that an interrupted run counts every case."""
-        env = os.environ | {"PATH": f"{self.chosen.top}/build/bin:{os.environ.get('PATH', '')}"}
+        env = gtest.environment(self.chosen.top)
         plans = {id(test): gtest.list_cases(self.children, test, env) for test in part.tests if not test.problem}
         cases = []
         for test in part.tests:
@@ -170,8 +169,8 @@ class Run:
         return cases
 
     def run(self) -> int:
-        signal.signal(signal.SIGINT, self.on_signal)
-        signal.signal(signal.SIGTERM, self.on_signal)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self.on_signal)
         self.compile()
         with ThreadPoolExecutor(self.chosen.jobs) as pool:
             list(pool.map(self.run_part, (part for part in self.parts if part.tests)))

@@ -2,9 +2,9 @@
 """Children of the runner: start them, read them, end them.
 
 Each child leads its own session, so that ending it means one signal to one process group whose
-number we know, and Ctrl-C on the terminal reaches only the runner.  After a stop (Ctrl-C, SIGTERM)
+number we know, and Ctrl-C on the terminal reaches only the runner.  After a stop (Ctrl-C, SIGTERM, SIGHUP)
 no child starts; whoever waits for one sends it SIGTERM, after a time of grace SIGKILL, and returns
-with `interrupted` set.
+with `interrupted` set.  If the runner itself is killed, the kernel sends its children SIGTERM.
 """
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from typing import Callable
 from .model import Interrupted
 
 GRACE_SECONDS = 30          # from SIGTERM to SIGKILL: more than guest-run takes to end a test that resists
+END_WITH_PARENT = ("setpriv", "--pdeathsig", "TERM")
 DRAIN_SECONDS = 0.3         # how long a silent pipe is held open after its child ended
 
 
@@ -64,7 +65,7 @@ class Children:
         with self.lock:
             if self.stopped:
                 raise Interrupted
-            return subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL, **options)
+            return subprocess.Popen([*END_WITH_PARENT, *command], start_new_session=True, stdin=subprocess.DEVNULL, **options)
 
     def stop(self) -> None:
         """Nothing starts any more; whoever watches a child ends it."""

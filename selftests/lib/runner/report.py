@@ -23,9 +23,14 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 COLOURS = {PASSED: "32", FAILED: "31", SKIPPED: "33"}
 
 
+def plain(text: str) -> str:
+    """Without bytes that could steer a terminal."""
+    return CONTROL.sub("?", text)
+
+
 def bounded(message: str) -> list[str]:
     """The lines of a message, the middle left out if there are many."""
-    lines = [CONTROL.sub("?", line) for line in message.rstrip("\n").split("\n")]
+    lines = [plain(line) for line in message.rstrip("\n").split("\n")]
     cut = len(lines) - HEAD_LINES - TAIL_LINES
     if cut <= 0:
         return lines
@@ -48,9 +53,10 @@ class Report:
         return f"\033[{COLOURS[status]}m{text}\033[0m" if self.colour else text
 
     def say(self, text: str = "") -> None:
+        """One line; what comes from a test must be plain() already."""
         with self.lock:
             clear = "\r\033[K" if self.terminal else ""
-            print(f"{clear}{CONTROL.sub('?', text) if not self.colour else text}", file=self.stream, flush=True)
+            print(f"{clear}{text}", file=self.stream, flush=True)
 
     def progress(self, title: str) -> None:
         """What runs now; only for those who watch."""
@@ -95,7 +101,7 @@ class Report:
         for case in cases:
             where = "" if case.test == case.part else f" [{case.part}]"
             self.say()
-            self.say(f"{self.paint('FAILED', FAILED)} {case.test}: {case.name}{where}")
+            self.say(f"{self.paint('FAILED', FAILED)} {plain(f'{case.test}: {case.name}{where}')}")
             for line in bounded(case.message) if case.message else ["no diagnostics"]:
                 self.say(f"    {line}")
 
@@ -104,7 +110,7 @@ class Report:
             self.say()
             self.say("skipped:")
         for case in cases:
-            self.say(f"    {case.test}: {case.name}: {case.message} [{case.part}]")
+            self.say("    " + plain(f"{case.test}: {case.name}: {case.message} [{case.part}]".replace("\n", " ")))
 
     def table(self, parts: list[Part]) -> None:
         self.say()
