@@ -5,7 +5,7 @@
 . "$(dirname "$0")/../lib/tap.sh"
 # shellcheck source=selftests/lib/vm.sh
 . "$(dirname "$0")/../lib/vm.sh"
-plan 14
+plan 15
 
 fault=$(fault_module default)
 fault612=$(fault_module 6.12)
@@ -14,6 +14,8 @@ vm -- insmod "$fault" what=warn
 vm_is "WARN: status 99 and the report, though the command succeeded" 99 'fault_warn'
 vm --kernel 6.12 -- insmod "$fault612" what=warn
 vm_is "WARN on 6.12" 99 'fault_warn'
+"$VM_TOP/tools/vm/run" --quiet -- sh -c 'yes | head -c 1000000; insmod '"$fault"' what=warn' 2>"$TAP_TMP/vm.err" | head -n 1 >/dev/null
+is "a reader that leaves does not change the status" "${PIPESTATUS[0]}" 99
 vm -- insmod "$fault" what=oops
 vm_is "oops" 99 'NULL pointer dereference'
 vm -- insmod "$fault" what=bug

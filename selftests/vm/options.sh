@@ -6,7 +6,7 @@
 . "$(dirname "$0")/../lib/tap.sh"
 # shellcheck source=selftests/lib/vm.sh
 . "$(dirname "$0")/../lib/vm.sh"
-plan 17
+plan 25
 
 refuses()
 {
@@ -52,20 +52,61 @@ else
 	skip "and is not tried again until the host boots anew" "no /dev/kvm on this machine"
 fi
 
-# The runner is killed outright: QEMU must go with it.
+# Nothing of a machine outlives its runner.  machine_parts: what runs with $mark in its arguments
+# (QEMU) or uses the scratch folder of this test (the daemon that shares the root).
 mark=$TAP_TMP/leftover.img
-"$VM_TOP/tools/vm/run" --nvme "16M,file=$mark" -- sleep 300 >/dev/null 2>&1 &
-runner=$!
-gone=no
-for _ in $(seq 300); do
-	pgrep -f "file=$mark,if=none" >/dev/null && break
-	sleep 0.1
+machine_parts()
+{
+	local dir
+	for dir in /proc/[0-9]*; do
+		if tr '\0' ' ' 2>/dev/null <"$dir/cmdline" | grep -q "file=$mark,if=none" ||
+			readlink "$dir/fd/1" 2>/dev/null | grep -q "^$TAP_TMP/scratch/.*virtiofsd.log"; then
+			printf '%s\n' "${dir#/proc/}"
+		fi
+	done
+}
+
+# ended_by SIGNAL: start a machine and send its runner the signal; prints what was seen, and what is left.
+ended_by()
+{
+	local runner seen="no machine" left
+	rm -rf "$TAP_TMP/scratch"
+	mkdir "$TAP_TMP/scratch"
+	TMPDIR=$TAP_TMP/scratch "$VM_TOP/tools/vm/run" --nvme "16M,file=$mark" -- sleep 300 >/dev/null 2>&1 &
+	runner=$!
+	for _ in $(seq 300); do
+		[ "$(machine_parts | wc -l)" -lt $((EUID == 0 ? 2 : 1)) ] || { seen="a machine"; break; }
+		sleep 0.1
+	done
+	kill -"$1" $runner
+	wait $runner 2>/dev/null
+	for _ in $(seq 100); do
+		left=$(machine_parts)
+		[ -n "$left" ] || break
+		sleep 0.1
+	done
+	[ "$1" = KILL ] || left+=$(ls "$TAP_TMP/scratch")
+	echo "$seen, then ${left:-nothing}"
+}
+for signal in KILL HUP TERM; do
+	is "no machine outlives a runner that SIG$signal ended" "$(ended_by $signal)" "a machine, then nothing"
 done
-kill -KILL $runner
-wait $runner 2>/dev/null
-for _ in $(seq 100); do
-	pgrep -f "file=$mark,if=none" >/dev/null || { gone=yes; break; }
-	sleep 0.1
-done
-is "no machine outlives its runner" "$gone" yes
+
+# A command line that no program can have: QEMU does not start, and what was started before it must go too.
+long=$(printf '%070000d' 1)
+TMPDIR=$TAP_TMP/scratch refuses "a QEMU that cannot be started" 'QEMU cannot be started' --append "$long" --append "$long" -- true
+is "leaves nothing behind" "$(machine_parts)" ""
+refuses "a disk that cannot be made" '/proc/none cannot be made' --nvme 1M,file=/proc/none -- true
+
+# A kernel without an image is found before anything asks whether KVM boots it.
+UHSFS_CACHE=$TAP_TMP/empty vm -- true
+if [ -e "/boot/vmlinuz-$(kernel_has default KVER)" ]; then
+	skip "a kernel that is not here to boot" "the default kernel is installed on this machine"
+else
+	vm_is "a kernel that is not here to boot" 2 "has no image here: fetch it with 'tools/vm/kernel fetch"
+fi
+check "and no accelerator is remembered for it" test ! -e "$TAP_TMP/empty/accel"
+mkdir -p "$TAP_TMP/$(printf '%0100d' 1)"
+TMPDIR=$TAP_TMP/$(printf '%0100d' 1) PATH=/usr/bin:/bin VM_SHARE=9p vm --quiet -- sh -c 'ls -d /sys/bus/virtio/drivers/9pnet_virtio/virtio*'
+vm_is "a long TMPDIR, a PATH without sbin, a root that is shared by 9p" 0
 finish

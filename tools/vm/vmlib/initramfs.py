@@ -12,10 +12,9 @@ import lzma
 import os
 import shlex
 import shutil
-import subprocess
 import tempfile
 
-from . import TOP, VmError, cache_root
+from . import TOP, VmError, cache_root, run
 
 GUEST = TOP / "tools" / "vm" / "guest"
 MODULES = ("virtio_pci", "virtio_console", "9pnet_virtio", "9p", "virtiofs", "overlay")
@@ -57,13 +56,11 @@ def module_files(kernel):
     """The .ko files that MODULES need, dependencies first; built-in ones have none."""
     found = []
     for name in MODULES:
-        done = subprocess.run(
-            ["modprobe", "-d", kernel.modroot, "-S", kernel.release, "--show-depends", name],
-            text=True, capture_output=True, check=False,
+        text = run(
+            "modprobe", "-d", kernel.modroot, "-S", kernel.release, "--show-depends", name,
+            fails=f"kernel {kernel.release} has no module {name}",
         )
-        if done.returncode:
-            raise VmError(f"kernel {kernel.release} has no module {name}: {done.stderr.strip()}")
-        for line in done.stdout.splitlines():
+        for line in text.splitlines():
             words = line.split()
             if words[0] == "insmod" and words[1] not in found:
                 found.append(words[1])

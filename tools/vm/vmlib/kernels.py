@@ -27,7 +27,7 @@ import subprocess
 import tempfile
 import zlib
 
-from . import TOP, VmError, cache_root
+from . import TOP, VmError, cache_root, run
 
 MODULES = Path("/lib/modules")
 
@@ -43,8 +43,8 @@ class Kernel:
     debug: bool = False
 
     @property
-    def series(self):
-        return series_of(self.release)
+    def bootable(self):
+        return bool(self.image and self.modroot)
 
 
 def series_of(release):
@@ -151,6 +151,14 @@ def resolve(name="default"):
     return Kernel(release, kdir, image, Path("/") if image and has_modules else None)
 
 
+def resolve_bootable(name):
+    kernel = resolve(name)
+    if not kernel.bootable:
+        release = kernel.release
+        raise VmError(f"kernel {release} has no image here: fetch it with 'tools/vm/kernel fetch {release}'")
+    return kernel
+
+
 def object_tree(release):
     """Where the module's objects for a kernel are: those of the default kernel beside the sources."""
     try:
@@ -161,14 +169,6 @@ def object_tree(release):
 
 
 # ---- fetching -------------------------------------------------------------
-
-
-def run(*argv, cwd=None):
-    done = subprocess.run(argv, cwd=cwd, text=True, capture_output=True, check=False)
-    if done.returncode:
-        words = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
-        raise VmError(f"{' '.join(map(str, argv[:3]))} failed: {words[-1]}")
-    return done.stdout
 
 
 def newest_package_release(series):

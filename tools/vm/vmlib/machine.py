@@ -79,8 +79,11 @@ class Nvme:
             if have != self.size:
                 raise VmError(f"{path}: holds {have} bytes, --nvme asks for {self.size}: give the same size or another file")
         else:
-            with open(path, "wb") as file:
-                file.truncate(self.size)
+            try:
+                with open(path, "wb") as file:
+                    file.truncate(self.size)
+            except OSError as error:
+                raise VmError(f"--nvme: {path} cannot be made: {error.strerror}") from error
         return path
 
 

@@ -17,7 +17,7 @@ import select
 import subprocess
 import time
 
-from . import VmError, initramfs, reports, share
+from . import DIE_WITH_PARENT, VmError, initramfs, reports, share
 from .machine import escape
 
 BOOT_SECONDS = {"kvm": 60, "tcg": 240}
@@ -57,34 +57,50 @@ class Guest:
     def __init__(self, machine, folder, settings, command, interactive=False):
         self.folder = Path(folder)
         self.log_path = self.folder / "console.log"
-        self.share = share.open_share(folder)
+        self.qemu = None
+        self.read_fds = []
+        self.share = share.choose(self.folder)
         settings = dict(settings, SHARE_TYPE=self.share.kind, SHARE_OPTIONS=self.share.options)
         initrd = self.folder / "initrd.cpio"
         initramfs.build(machine.kernel, settings, command, initrd)
-        pipes = [os.pipe() for _ in range(3)]
-        self.read_fds = [r for r, _ in pipes]
-        write_fds = [w for _, w in pipes]
-        serial = "chardev:console"
         console = ["-chardev", f"file,id=console,path={escape(self.log_path)}"]
         if interactive:
             console = ["-chardev", f"stdio,id=console,mux=on,signal=off,logfile={escape(self.log_path)}"]
-        argv = machine.argv(self.folder, self.share, initrd, write_fds, serial)
-        # setpriv: QEMU must not outlive this program, however that ends.
-        self.qemu = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", *argv, *console],
-            stdin=None if interactive else subprocess.DEVNULL,
-            stdout=None if interactive else subprocess.DEVNULL,
-            stderr=open(self.folder / "qemu.err", "wb"),
-            pass_fds=write_fds,
-        )
-        for fd in write_fds:
-            os.close(fd)
+        try:
+            self.start(machine, initrd, console, None if interactive else subprocess.DEVNULL)
+        except BaseException:
+            self.close()
+            raise
+
+    def start(self, machine, initrd, console, terminal):
+        write_fds = []
+        try:
+            for _ in range(3):
+                ends = os.pipe()
+                self.read_fds.append(ends[0])
+                write_fds.append(ends[1])
+            argv = machine.argv(self.folder, self.share, initrd, write_fds, "chardev:console")
+            self.share.start()
+            with open(self.folder / "qemu.err", "wb") as errors:
+                self.qemu = subprocess.Popen(
+                    [*DIE_WITH_PARENT, *argv, *console],
+                    stdin=terminal, stdout=terminal, stderr=errors, pass_fds=write_fds,
+                )
+        except OSError as error:
+            raise VmError(f"QEMU cannot be started: {error.strerror}") from error
+        finally:
+            for fd in write_fds:
+                os.close(fd)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self.kill()
+        self.close()
+
+    def close(self):
+        if self.qemu:
+            self.kill()
         self.share.stop()
         for fd in self.read_fds:
             os.close(fd)
@@ -99,6 +115,16 @@ class Guest:
             return self.log_path.read_text(errors="replace").replace("\r", "")
         except FileNotFoundError:
             return ""
+
+
+def pass_on(data, sink):
+    """Write to SINK; when nobody reads it any more the command goes on, and its status counts."""
+    try:
+        sink.write(data)
+        sink.flush()
+    except BrokenPipeError:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), sink.fileno())
 
 
 class Watch:
@@ -158,8 +184,7 @@ class Watch:
                     poll.unregister(fd)
                     open_fds.discard(fd)
                 elif fd in self.sinks:
-                    self.sinks[fd].write(data)
-                    self.sinks[fd].flush()
+                    pass_on(data, self.sinks[fd])
                 else:
                     self.control(data)
             if self.deadline is not None and time.monotonic() >= self.deadline and self.guest.qemu.poll() is None:
@@ -170,9 +195,6 @@ class Watch:
 
 def run(machine, folder, settings, command, *, timeout, kill_after, stdout, stderr, interactive=False):
     """Boot MACHINE, run COMMAND (a shell script's text) in it, return the Outcome."""
-    if not machine.kernel.image or not machine.kernel.modroot:
-        name = machine.kernel.release
-        raise VmError(f"kernel {name} has no image here: fetch it with 'tools/vm/kernel fetch {name}'")
     with Guest(machine, folder, settings, command, interactive) as guest:
         watch = Watch(guest, machine.accel, timeout, kill_after, stdout, stderr)
         watch.loop()
