@@ -125,13 +125,27 @@ void Checker::check_seq(const char *object, std::uint64_t id, const char *field,
                                  "must not be of an epoch newer than the newest one"));
 }
 
+namespace {
+
+// A slot whose header is bad is numbered by its block, any other one by its inode.
+uhsfs_fault named_fault(uhsfs_fault fault, std::string_view object) {
+    constexpr std::array<std::string_view, 6> header = {"magic", "crc",       "fsid",
+                                                        "block", "owner_ino", "owner_gen"};
+
+    if (object == slot_block && std::ranges::find(header, fault.field) != header.end())
+        fault.object = slot_block;
+    return fault;
+}
+
+}  // namespace
+
 void Checker::check_home(const Home &home, const char *object, bool tolerated,
                          const std::string &detail) {
     const auto tell = [&](unsigned i, FindingSet &set, const std::string &more) {
         const Copy &copy = home.copy[i];
         const std::uint64_t block = home.block + i;
         if (copy.code == EUCLEAN)
-            set.add(copy.fault, more);
+            set.add(named_fault(copy.fault, object), more);
         else
             set.add(make_fault(object, block, "read error", static_cast<std::uint64_t>(copy.code),
                                0, "must be readable"),

@@ -12,9 +12,10 @@ namespace uhsfs {
 namespace {
 
 // From what all depends on to what depends on all.
-constexpr std::array<std::string_view, 13> ranks = {
-    "superblock",  "chunk table", "chunk", "intent map",  "suspect map", "bitmap",    "slot",
-    "extent tree", "names tree",  "xattr", "xattr block", "bucket",      "directory",
+constexpr std::array<std::string_view, 16> ranks = {
+    "superblock",      "chunk table", "chunk",  "intent map", "suspect map",    "bitmap",
+    "block",           "slot block",  "slot",   "name",       "directory root", "extent tree node",
+    "names tree node", "xattr block", "xattrs", "bucket",
 };
 
 std::size_t rank(const char *object) {

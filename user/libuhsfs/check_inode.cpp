@@ -116,7 +116,7 @@ private:
         const uhsfs_etree_visitor visitor = {
             .node = node, .extent = extent, .damaged = damaged, .ctx = this};
         unsigned long long count = 0;
-        begin_tree(BlockOwner::extent_node, "extent tree");
+        begin_tree(BlockOwner::extent_node, "extent tree node");
         uhsfs_etree_init(&tree, &volume_.geo(), ops(), this, ino(), view_.attr.generation,
                          uhsfs_is_dir(view_.attr.mode), root);
         if (const int err = uhsfs_etree_check(&tree, &visitor, &count))
@@ -151,7 +151,7 @@ private:
         const uhsfs_names_visitor visitor = {
             .node = node, .name = name, .damaged = damaged, .ctx = this};
         unsigned long long count = 0;
-        begin_tree(BlockOwner::names_node, "names tree");
+        begin_tree(BlockOwner::names_node, "names tree node");
         uhsfs_names_init(&tree, &volume_.geo(), ops(), this, ino(), view_.attr.generation, root);
         if (const int err = uhsfs_names_walk(&tree, &visitor, &count))
             damaged(this, tree.tree.root, err, &tree.tree.fault);

@@ -162,7 +162,7 @@ void Checker::check_block(const SlotBlock &block) {
 
     if (!block.home.valid())
         return check_lost_block(block);
-    check_home(block.home, "slot block", recent);
+    check_home(block.home, slot_block, recent);
     check_seq("slot", block.first_ino, "block_seq",
               block.home.copy[static_cast<std::size_t>(block.home.chosen)].seq);
     for (unsigned i = 0; i < geo_.slots_per_block; i++)
@@ -171,7 +171,7 @@ void Checker::check_block(const SlotBlock &block) {
 
 void Checker::check_lost_block(const SlotBlock &block) {
     if (block.in_use != 0) {
-        check_home(block.home, "slot block", false,
+        check_home(block.home, slot_block, false,
                    fmt::format("inodes {} to {}", block.first_ino,
                                block.first_ino + geo_.slots_per_block - 1));
         unreadable_.add(block.first_ino, geo_.slots_per_block);
@@ -266,6 +266,8 @@ void Checker::check_inode(const uhsfs_slot_view &view, bool recent, bool freed) 
     if (birth > newest_epoch_)
         findings_.add(make_fault("slot", attr.ino, "extent.birth", birth, newest_epoch_,
                                  "must not be newer than the newest epoch"));
+    if (!totals.names_complete)
+        unreadable_.add(attr.ino, 1);
     if (!totals.complete)
         incomplete_ = true;
     else if (totals.blocks != attr.blocks)

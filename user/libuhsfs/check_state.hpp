@@ -29,6 +29,8 @@
 
 namespace uhsfs::checking {
 
+inline constexpr const char *slot_block = "slot block";  // the object of findings
+
 // ---- bits of chunks ------------------------------------------------------------------------
 
 // The bits that are set in blocks of chunk maps; blocks without any take no memory.
