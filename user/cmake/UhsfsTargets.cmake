@@ -30,6 +30,7 @@ endfunction()
 # where mount and fsck look for their helpers.
 function(uhsfs_tool name)
     _uhsfs_executable(${name} "${UHSFS_BIN}" ${ARGN})
+    target_compile_definitions(${name} PRIVATE UHSFS_VERSION="${UHSFS_VERSION}")
     install(TARGETS ${name} RUNTIME DESTINATION sbin)
 endfunction()
 
