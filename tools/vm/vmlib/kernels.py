@@ -5,9 +5,10 @@ The module build (Makefile) and the virtual machine must never disagree, so
 both ask `resolve()`.  A kernel is named by
 
     default         the running kernel if its headers are installed and the
-                    project supports it, else the newest installed one of the
-                    oldest supported series (Debian 12's stock kernel)
-    6.1, 6.12       the newest installed of that series, else the cached one
+                    project supports it, else one of the oldest supported series
+                    (Debian 12's stock kernel)
+    6.1, 6.12       one of that series: first one that can be built for and booted,
+                    then an installed one, then the newest
     6.1.0-57-amd64  exactly that release, installed or cached
     debug           the kernel that tools/vm/build-debug-kernel made
 
@@ -19,6 +20,7 @@ download never looks like a kernel.
 
 from dataclasses import dataclass
 from pathlib import Path
+import fcntl
 import lzma
 import os
 import re
@@ -29,7 +31,8 @@ import zlib
 
 from . import TOP, VmError, cache_root, run
 
-MODULES = Path("/lib/modules")
+ROOT = Path("/")
+MODULES = ROOT / "lib" / "modules"
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,10 @@ class Kernel:
     @property
     def bootable(self):
         return bool(self.image and self.modroot)
+
+    @property
+    def complete(self):
+        return bool(self.kdir and self.bootable)
 
 
 def series_of(release):
@@ -100,25 +107,30 @@ def default_release():
     running = os.uname().release
     if running in installed and low <= series_of(running) <= high:
         return running
-    stock = [r for r in installed if series_of(r) == low]
-    if not stock:
+    stock = best_of(low)
+    if not stock or not resolve(stock).kdir:
         name = ".".join(map(str, low))
         raise VmError(f"no headers of a {name} kernel are installed: run 'make deps'")
-    return stock[-1]
+    return stock
+
+
+def best_of(series):
+    """The release that a series, such as (6, 1), stands for, or None."""
+    installed, cached = installed_releases(), cached_releases()
+    known = [r for r in {*installed, *cached} if series_of(r) == series]
+    return max(known, key=lambda r: (resolve(r).complete, r in installed, natural(r)), default=None)
 
 
 def release_of(name):
     """The release that NAME stands for; VmError where there is none."""
     if name == "default":
         return default_release()
-    installed, cached = installed_releases(), cached_releases()
     if re.fullmatch(r"\d+\.\d+", name):
-        want = series_of(name)
-        for pool in (installed, cached):
-            match = [r for r in pool if series_of(r) == want]
-            if match:
-                return match[-1]
-        raise VmError(f"no kernel {name} here: fetch it with 'tools/vm/kernel fetch {name}'")
+        best = best_of(series_of(name))
+        if not best:
+            raise VmError(f"no kernel {name} here: fetch it with 'tools/vm/kernel fetch {name}'")
+        return best
+    installed, cached = installed_releases(), cached_releases()
     if name in installed or name in cached:
         return name
     known = sorted(set(installed + cached), key=natural) or ["none"]
@@ -146,9 +158,9 @@ def resolve(name="default"):
         kdir = cached / "usr" / "src" / f"linux-headers-{release}"
     if (cached / ".complete").exists():
         return Kernel(release, kdir, boot_image(cached, release), cached)
-    image = boot_image(Path("/"), release)
+    image = boot_image(ROOT, release)
     has_modules = (MODULES / release / "kernel").is_dir()
-    return Kernel(release, kdir, image, Path("/") if image and has_modules else None)
+    return Kernel(release, kdir, image, ROOT if image and has_modules else None)
 
 
 def resolve_bootable(name):
@@ -185,6 +197,11 @@ def newest_package_release(series):
     return max(found, key=natural)
 
 
+def offered(release):
+    """Whether the archives still have the image of a release; madison knows no installed packages."""
+    return bool(run("apt-cache", "madison", f"linux-image-{release}").strip())
+
+
 def packages_for(release, with_headers):
     yield f"linux-image-{release}"
     if with_headers:
@@ -194,40 +211,62 @@ def packages_for(release, with_headers):
         yield f"linux-kbuild-{flavourless}"
 
 
-def fetch(name):
-    """Bring kernel NAME (a series or a release) into the cache; returns its release."""
+def fetch(name, say=print):
+    """See that kernel NAME can be built for and booted; returns its release.
+
+    Archives drop a release when the next one comes, while its headers stay installed
+    here; then the newest of its series is fetched, with headers.
+    """
+    base = cache_root() / "kernels"
+    base.mkdir(parents=True, exist_ok=True)
+    with open(base / ".lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another fetch may be bringing the same kernel
+        release = wanted_release(name)
+        if is_complete(release):
+            return release
+        if not offered(release):
+            if name == release:
+                raise VmError(f"no package linux-image-{release} in the archives: run 'apt-get update', or name a series")
+            if release == os.uname().release:
+                say(f"kernel {release} runs here but the archives have no image of it: builds only, no machines")
+                return release
+            newest = newest_package_release(".".join(map(str, series_of(release))))
+            say(f"kernel {release} has headers here but no image in the archives: {newest} takes its place")
+            release = newest
+        if not is_complete(release):
+            download(release)
+    return release
+
+
+def wanted_release(name):
     if name == "default":
-        name = default_release()
+        return default_release()
     if re.fullmatch(r"\d+\.\d+", name):
-        same = [r for r in cached_releases() if series_of(r) == series_of(name)]
-        headers = [r for r in installed_releases() if series_of(r) == series_of(name)]
-        if headers:
-            name = headers[-1]
-        elif same:
-            return same[-1]
-        else:
-            name = newest_package_release(name)
-    target = store(name)
-    with_headers = name not in installed_releases()
-    has_headers = (target / "usr" / "src" / f"linux-headers-{name}").is_dir()
-    if (target / ".complete").exists() and (has_headers or not with_headers):
-        return name
-    target.parent.mkdir(parents=True, exist_ok=True)
+        return best_of(series_of(name)) or newest_package_release(name)
+    return name
+
+
+def is_complete(release):
+    return release in {*installed_releases(), *cached_releases()} and resolve(release).complete
+
+
+def download(release):
+    target = store(release)
+    with_headers = release not in installed_releases()
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as tmp:
         work = Path(tmp)
         debs = work / "debs"
         debs.mkdir()
         sandbox = ["-o", "APT::Sandbox::User=root"] if os.geteuid() == 0 else []
-        run("apt-get", "download", "-q", *sandbox, *packages_for(name, with_headers), cwd=debs)
+        run("apt-get", "download", "-q", *sandbox, *packages_for(release, with_headers), cwd=debs)
         root = work / "root"
         for deb in debs.iterdir():
             run("dpkg-deb", "-x", deb, root)
-        finish_tree(root, name)
+        finish_tree(root, release)
         if target.exists():
-            shutil.rmtree(target)
+            target.rename(work / "old")
         root.rename(target)
     (target / ".complete").touch()
-    return name
 
 
 def finish_tree(root, release):
