@@ -140,7 +140,8 @@ static int compare_intents(const void *context, u32 a, u32 b)
 	return order ? order : compare_u64(r->slots[x->holder].ino, r->slots[y->holder].ino);
 }
 
-static void sort_indexes(struct uhsfs_recovery *r, u32 *order, u32 count, uhsfs_compare_fn compare)
+static void sort_indexes(struct uhsfs_recovery *r, u32 *order, u32 count,
+			 int (*compare)(const void *context, u32 a, u32 b))
 {
 	u32 i;
 

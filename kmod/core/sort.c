@@ -6,12 +6,11 @@
 #include "sort.h"
 
 struct sort {
-	uhsfs_compare_fn compare;
+	int (*compare)(const void *context, u32 a, u32 b);
 	const void *context;
 };
 
-static void merge(const struct sort *sort, const u32 *from, u32 *to, u32 start, u32 middle,
-		  u32 end)
+static void merge(const struct sort *sort, const u32 *from, u32 *to, u32 start, u32 middle, u32 end)
 {
 	u32 left = start;
 	u32 right = middle;
@@ -23,14 +22,15 @@ static void merge(const struct sort *sort, const u32 *from, u32 *to, u32 start, 
 	}
 	for (at = start; at < end; at++) {
 		bool take_left = right == end ||
-			(left < middle &&
-			 sort->compare(sort->context, from[left], from[right]) <= 0);
+				 (left < middle &&
+				  sort->compare(sort->context, from[left], from[right]) <= 0);
 
 		to[at] = take_left ? from[left++] : from[right++];
 	}
 }
 
-void uhsfs_sort(u32 *order, u32 *scratch, u32 n, uhsfs_compare_fn compare, const void *context)
+void uhsfs_sort(u32 *order, u32 *scratch, u32 n, int (*compare)(const void *context, u32 a, u32 b),
+		const void *context)
 {
 	const struct sort sort = { .compare = compare, .context = context };
 	u32 *from = order;

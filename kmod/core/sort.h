@@ -10,14 +10,13 @@
 
 UHSFS_BEGIN_DECLS
 
-/* Negative, 0 or positive as element a stands before, with or after element b. */
-typedef int (*uhsfs_compare_fn)(const void *context, u32 a, u32 b);
-
 /*
  * Bring order[0 .. n) into ascending order; equal elements keep their order.  scratch
- * has room for n more.  At most n * log2(n) comparisons, about n where it is sorted.
+ * has room for n more.  compare() returns negative, 0 or positive as element a stands
+ * before, with or after element b.  At most n * log2(n) comparisons, about n where it is sorted.
  */
-void uhsfs_sort(u32 *order, u32 *scratch, u32 n, uhsfs_compare_fn compare, const void *context);
+void uhsfs_sort(u32 *order, u32 *scratch, u32 n,
+		int (*compare)(const void *context, u32 a, u32 b), const void *context);
 
 UHSFS_END_DECLS
 
