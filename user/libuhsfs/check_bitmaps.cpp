@@ -36,7 +36,7 @@ std::uint64_t bits_of(const uhsfs_map_block &map, std::size_t word) {
 }  // namespace
 
 void Checker::check_group(std::uint64_t group) {
-    const bool leaks_allowed = unclean_ || !suspects_.empty() || !suspects_known_ || !marks_known_;
+    const bool leaks_allowed = crashed() || !marks_known_;
     const std::uint64_t start = group * UHSFS_GROUP_BLOCKS;
     const std::uint32_t blocks = uhsfs_group_blocks(&geo_, group);
     std::array<std::uint8_t, UHSFS_GROUP_BLOCKS / 8> fixed = {};
@@ -57,7 +57,7 @@ void Checker::check_group(std::uint64_t group) {
     for (unsigned half = 0; half < UHSFS_GROUP_MAPS; half++) {
         maps.at(half) = volume_.bitmap(group, half);
         const auto &map = maps.at(half);
-        check_home(map.home, "bitmap", unclean_);
+        check_home(map.home, "bitmap", crashed());
         if (!map) {
             bitmaps_known_ = false;
             end_run(start + std::uint64_t{half} * UHSFS_MAP_BITS);

@@ -48,7 +48,7 @@ void Checker::check_directories() {
     if (stop())
         return;
     check_unmatched();
-    if (!unclean_ && suspects_.empty() && suspects_known_ && unreadable_.empty())
+    if (!crashed() && unreadable_.empty())
         check_hints();
 }
 
@@ -118,7 +118,7 @@ void Checker::check_chain(Directory &dir, const Inode &inode, const uhsfs_dir_in
                 return uhsfs_bucket_check(b, &geo_, &here, &copy.fault);
             },
             image.span());
-        check_home(home, "bucket", unclean_, fmt::format("of directory {}", dir.ino));
+        check_home(home, "bucket", crashed(), fmt::format("of directory {}", dir.ino));
         if (!home.valid()) {
             damage++;
             return;

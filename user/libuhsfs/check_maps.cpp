@@ -64,6 +64,10 @@ bool Checker::suspect(std::uint64_t ino) const {
     return unclean_ || suspects_.has(super_, chunk);
 }
 
+// Since the last scrub: a write to a home that no recovery has to look at may have been cut
+// off, and its bad copy stays until the home is written again.
+bool Checker::crashed() const { return unclean_ || !suspects_.empty() || !suspects_known_; }
+
 bool Checker::marked(std::uint64_t chunk) const { return marked_.has(super_, chunk); }
 
 // ---- superblocks ---------------------------------------------------------------------------
@@ -87,6 +91,8 @@ void Checker::check_supers() {
         const SuperCopy &copy = volume_.super_copy(i);
         const std::uint64_t place = uhsfs_super_block(&geo_, i);
         uhsfs_fault fault = copy.fault;
+        if (copy.code == 0)
+            check_seq(object, copy.block, "seq", copy.info.seq);
         if (copy.code == 0 && copy.block == place)
             continue;
         both = false;
@@ -152,7 +158,7 @@ void Checker::read_map(std::uint64_t chunk, unsigned which, const uhsfs_segment_
 
     if (!map)
         return;  // chunk is of a segment
-    check_home(map->home, object, is_suspect ? unclean_ : true);
+    check_home(map->home, object, is_suspect ? crashed() : true);
     if (!*map) {
         (is_suspect ? suspects_known_ : marks_known_) = false;
         return;
@@ -240,7 +246,7 @@ void Checker::read_table(std::uint64_t first, unsigned segment) {
 
     if (!table)
         return;
-    check_home(table->home, "chunk table", unclean_);
+    check_home(table->home, "chunk table", crashed());
     if (!*table) {
         unreadable_.add(first * geo_.slots_per_chunk, count * geo_.slots_per_chunk);
         incomplete_ = true;

@@ -180,6 +180,11 @@ void Checker::check_lost_block(const SlotBlock &block) {
     }
     for (unsigned i = 0; i < block.home.copies; i++) {
         const std::uint8_t *image = block.image[i];
+        const int code = block.home.copy[i].code;
+        if (code != 0 && code != EUCLEAN)
+            notes_.add(make_fault(slot_block, block.home.block + i, "read error",
+                                  static_cast<std::uint64_t>(code), 0, "must be readable"),
+                       "no slot of it is in use");
         for (unsigned j = 0; image != nullptr && j < geo_.slots_per_block; j++) {
             uhsfs_slot slot = {};
             std::memcpy(&slot, image + std::size_t{j} * geo_.slot_size, sizeof(slot));
@@ -209,16 +214,16 @@ void Checker::check_slot(const SlotBlock &block, unsigned index) {
     const bool inode = view.attr.state == UHSFS_SLOT_INODE;
     check_seq("slot", ino, "seq", view.attr.seq);
     check_seq("slot", ino, "name_seq_max", view.attr.name_seq_max);
+    if (!recent && inode != in_use)
+        findings_.add(make_fault("chunk", block.chunk, "in_use", in_use, inode,
+                                 "must have the bits of the slots that are inodes"),
+                      fmt::format("inode {}", ino));
     if (ino == UHSFS_INO_INVALID) {
         if (inode)
             findings_.add(make_fault("slot", ino, "state", UHSFS_SLOT_INODE, UHSFS_SLOT_FREE,
                                      "inode 0 must be free"));
         return;
     }
-    if (!recent && inode != in_use)
-        findings_.add(make_fault("chunk", block.chunk, "in_use", in_use, inode,
-                                 "must have the bits of the slots that are inodes"),
-                      fmt::format("inode {}", ino));
     const uhsfs_rec_slot *rec = recent ? recovery_.slot(ino) : nullptr;
     const bool made = rec != nullptr && (rec->changed & UHSFS_REC_MADE) != 0;
     const bool freed = rec != nullptr && rec->state == UHSFS_SLOT_FREE;
@@ -325,9 +330,12 @@ void Checker::check_intents() {
 void Checker::find_owners() {
     const std::size_t most = 4 * options_.max_findings + 16;
     OwnerList owners(asked_, most);
+    std::atomic<std::uint64_t> told = 0;
     const OwnFunction take = [&](const BlockOwner &owner, std::uint64_t block,
                                  std::uint64_t count) {
-        if (block < geo_.blocks && count <= geo_.blocks - block)
+        // As in own(): enough is enough.
+        if (block < geo_.blocks && count <= geo_.blocks - block &&
+            told.fetch_add(count) / 4 <= geo_.blocks)
             owners.own(owner, block, count);
     };
     InodeVisitor visitor;

@@ -40,6 +40,14 @@ BlockSet::Group &BlockSet::make(std::uint64_t number) {
     return *slot.load();
 }
 
+void BlockSet::mark_word(std::uint64_t number, std::size_t index, std::uint64_t mask) {
+    const Group *found = group(number);
+    Group &marks = found != nullptr ? const_cast<Group &>(*found) : make(number);
+
+    any_.store(true);
+    marks[index].fetch_or(mask);
+}
+
 void BlockSet::mark(std::uint64_t block, std::uint64_t count, BlockSet *again) {
     constexpr std::uint64_t bits = 64;
 
@@ -51,18 +59,15 @@ void BlockSet::mark(std::uint64_t block, std::uint64_t count, BlockSet *again) {
         Group &marks = found != nullptr ? const_cast<Group &>(*found) : make(number);
         std::uint64_t at = block % UHSFS_GROUP_BLOCKS;
         const std::uint64_t end = std::min<std::uint64_t>(at + count, UHSFS_GROUP_BLOCKS);
-        const std::uint64_t start = block - at;
         count -= end - at;
         block += end - at;
         while (at < end) {
             const std::uint64_t n = std::min(bits - at % bits, end - at);
             const std::uint64_t mask = (n == bits ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1)
                                        << (at % bits);
-            std::uint64_t twice = marks[at / bits].fetch_or(mask) & mask;
-            for (; twice != 0 && again != nullptr; twice &= twice - 1)
-                again->mark(
-                    start + at / bits * bits + static_cast<std::uint64_t>(std::countr_zero(twice)),
-                    1);
+            const std::uint64_t twice = marks[at / bits].fetch_or(mask) & mask;
+            if (twice != 0 && again != nullptr)
+                again->mark_word(number, at / bits, twice);
             at += n;
         }
     }
@@ -93,8 +98,15 @@ std::pair<std::uint64_t, std::uint64_t> BlockSet::next(std::uint64_t block,
     if (block >= end)
         return {end, end};
     std::uint64_t stop = block;
-    while (stop < end && has(stop))
-        stop++;
+    while (stop < end) {
+        const std::uint64_t at = stop % UHSFS_GROUP_BLOCKS;
+        const std::uint64_t left = word(stop / UHSFS_GROUP_BLOCKS, at / 64) >> (at % 64);
+        const auto run = static_cast<std::uint64_t>(std::countr_one(left));
+        stop += run;
+        if (run < 64 - at % 64)
+            break;
+    }
+    stop = std::min(stop, end);
     return {block, stop};
 }
 

@@ -49,6 +49,7 @@ private:
     using Page = std::array<std::atomic<Group *>, page_groups>;
 
     Group &make(std::uint64_t number);
+    void mark_word(std::uint64_t number, std::size_t index, std::uint64_t mask);
 
     const std::uint64_t groups_;
     std::vector<std::atomic<Page *>> pages_;

@@ -234,6 +234,7 @@ private:
     void each_chunk(const OwnFunction &each);
     [[nodiscard]] bool suspect(std::uint64_t ino) const;
     [[nodiscard]] bool marked(std::uint64_t chunk) const;
+    [[nodiscard]] bool crashed() const;
 
     // check_slots.cpp
     void read_marked();

@@ -45,9 +45,9 @@ inline std::string shape_name(const Shape &shape) {
 
 // A tree with everything that has a structure of its own: a directory of several buckets, an
 // extent tree, a names tree, attributes in blocks, inline data, symlinks.
-inline void make_tree(const Scratch &scratch, bool small) {
+inline void make_tree(const Scratch &scratch, bool small, unsigned more_files) {
     const std::filesystem::path top = scratch.path() / "tree";
-    const unsigned files = small ? 8 : 300;
+    const unsigned files = (small ? 8 : 300) + more_files;
     const unsigned links = small ? 30 : 60;
     const unsigned pieces = small ? 60 : 200;
 
@@ -79,10 +79,11 @@ inline void make_tree(const Scratch &scratch, bool small) {
 
 class Image {
 public:
-    explicit Image(const Shape &shape = {}, bool small = true) : shape_(shape) {
+    explicit Image(const Shape &shape = {}, bool small = true, unsigned more_files = 0)
+        : shape_(shape) {
         if (!small)
             shape_.blocks *= 4;
-        make_tree(scratch_, small);
+        make_tree(scratch_, small, more_files);
         path_ = scratch_ / "image";
         make();
     }

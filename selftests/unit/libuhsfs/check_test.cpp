@@ -74,6 +74,13 @@ TEST(Check, OlderSuperblockOfNewerEpochIsFound) {
     EXPECT_FINDING(image.check(), "superblock", image.volume().super_copy(old).block, "epoch");
 }
 
+TEST(Check, SuperblockOfTheFutureIsFound) {
+    const Image image;
+
+    image.edit_super([](uhsfs_super_info &info) { info.seq = uhsfs_seq_make(1000, 1); }, 0);
+    EXPECT_FINDING(image.check(), "superblock", 1U, "seq");
+}
+
 TEST(Check, WrongTotalsAreFound) {
     const Image image;
     const std::uint64_t block = image.volume().super_copy(image.volume().super_chosen()).block;
@@ -169,6 +176,10 @@ TEST(Check, InUseBitWithoutInodeAndInodeWithoutBitAreFound) {
     EXPECT_CLEAN(image.check());
     toggle(63);
     EXPECT_FALSE(image.check().clean());
+    toggle(63);
+    image.edit<uhsfs_table_block>(
+        block, [](uhsfs_table_block &table) { table.chunk[0].in_use ^= cpu_to_le64(1); });
+    EXPECT_FINDING(image.check(), "chunk", 0U, "in_use");
 }
 
 TEST(Check, ChunkOnAnothersBlocksIsFound) {
@@ -432,6 +443,25 @@ TEST(Check, NameClaimedByTwoInodesIsFound) {
     EXPECT_FINDING(image.check(), "slot", std::max(data, more), "name");
 }
 
+TEST(Check, NameClaimedTwiceByOneInodeIsFound) {
+    const Image image;
+    const Inode linked = image.inode("a/linked");
+    const std::vector<Name> names = must(image.volume().names(linked));
+
+    image.rebuild_slot(
+        linked.ino(), [](uhsfs_attr &) {},
+        [&](std::uint16_t type, Image::Body &value) {
+            if (type != UHSFS_TLV_NAME)
+                return true;
+            const std::string &other = names.back().name;
+            value.resize(sizeof(uhsfs_name));
+            reinterpret_cast<uhsfs_name *>(value.data())->len = static_cast<u8>(other.size());
+            value.insert(value.end(), other.begin(), other.end());
+            return true;
+        });
+    EXPECT_FINDING(image.check(), "slot", linked.ino(), "name");
+}
+
 TEST(Check, NameWithoutEntryIsFound) {
     const Image image;
     const std::uint64_t ino = image.ino("many/file-0003");
@@ -608,6 +638,53 @@ TEST(Check, EntryLeftBehindBySplitIsNoFinding) {
     const CheckReport report = image.check();
     EXPECT_CLEAN(report);
     EXPECT_EQ(report.stale_entries, 1U);
+}
+
+TEST(Check, EntryTwiceInAChainIsFoundUnlessItsChunkIsSuspect) {
+    const Image image;
+    const std::uint64_t fresh = 2000;
+    const std::uint64_t ino = image.ino("many");
+    const std::uint64_t file = image.ino("many/file-0003");
+    const uhsfs_geometry geo = image.volume().geo();
+    const std::uint64_t tail = image.chain("many", 0).back();
+    std::vector<std::uint8_t> second(block_size);
+
+    ASSERT_EQ(image.chain("many", 0).size(), 1U);
+    image.edit_entry("many", "file-0003", [&](uhsfs_bucket &bucket, std::uint32_t offset) {
+        auto *copy = reinterpret_cast<uhsfs_bucket *>(second.data());
+        uhsfs_dirent entry = {};
+        uhsfs_bucket_get(&bucket, offset, &entry);
+        uhsfs_bucket_init(copy, &geo, ino, le32_to_cpu(bucket.h.owner_gen), 0, 1);
+        ASSERT_GE(uhsfs_bucket_insert(copy, &entry), 0);
+        uhsfs_bucket_seal(copy, fresh, le64_to_cpu(bucket.h.seq), UHSFS_REC_FIRST);
+        bucket.next = cpu_to_le32(1);
+    });
+    image.edit_block(fresh, [&](std::uint8_t *to) { std::memcpy(to, second.data(), block_size); });
+    image.rebuild_slot(
+        ino, [](uhsfs_attr &attr) { attr.blocks++; },
+        [&](std::uint16_t type, Image::Body &value) {
+            if (type == UHSFS_TLV_DIR)
+                reinterpret_cast<uhsfs_dir_root *>(value.data())->overflow = cpu_to_le32(1);
+            if (type == UHSFS_TLV_EXTENTS) {
+                uhsfs_extent extent = {};
+                extent.logical = cpu_to_le64(UHSFS_DIR_OVERFLOW);
+                extent.physical = cpu_to_le64(fresh);
+                extent.len = cpu_to_le32(1);
+                const auto *bytes = reinterpret_cast<const std::uint8_t *>(&extent);
+                value.insert(value.end(), bytes, bytes + sizeof(extent));
+            }
+            return true;
+        });
+    image.edit_map(uhsfs_bitmap_home(&geo, 0, 0),
+                   [&](uhsfs_map_block &map) { uhsfs_map_set(map.bits, fresh); });
+    image.edit_super([](uhsfs_super_info &info) { info.free_blocks--; });
+    const CheckReport report = image.check();
+    EXPECT_FINDING(report, "directory", ino, "entry.cookie");
+    EXPECT_TRUE(has(report.findings, "bucket", fresh, "entry.ino")) << all_text(report);
+    EXPECT_EQ(report.findings_total, 2U) << all_text(report);
+    EXPECT_EQ(tail, image.chain("many", 0).front());
+    image.set_suspect(image.chunk_of(file));
+    EXPECT_CLEAN(image.check());
 }
 
 TEST(Check, BucketOfTheFutureIsFound) {
@@ -797,121 +874,6 @@ TEST(Check, NoValidCopyOfSlotInUseIsFoundOnce) {
     const CheckReport report = image.check();
     EXPECT_FINDING(report, "slot block", block, "crc");
     EXPECT_EQ(report.findings_total, 1U) << all_text(report);
-}
-
-// ---- recovery ------------------------------------------------------------------------------
-
-TEST(CheckRecovery, MissingEntryAndBitOfMarkedInodeAreRecovered) {
-    const Image image;
-    const std::uint64_t ino = image.ino("data");
-    const std::uint64_t used = must(image.volume().extents(image.inode("data")))[0].physical;
-
-    image.edit_entry("", "data", [](uhsfs_bucket &bucket, std::uint32_t offset) {
-        uhsfs_bucket_remove(&bucket, offset);
-    });
-    image.edit_map(uhsfs_bitmap_home(&image.volume().geo(), 0, 0), [&](uhsfs_map_block &block) {
-        uhsfs_map_clear(block.bits, static_cast<std::uint32_t>(used));
-    });
-    EXPECT_FALSE(image.check().clean());
-    image.set_marked(image.chunk_of(ino));
-    const CheckReport report = image.check();
-    EXPECT_CLEAN(report);
-    EXPECT_TRUE(report.recovery.needed);
-    EXPECT_EQ(report.recovery.entries, 1U);
-    EXPECT_EQ(report.recovery.chunks, 1U);
-}
-
-TEST(CheckRecovery, OrphanIsFreed) {
-    const Image image;
-    const std::uint64_t ino = image.ino("data");
-    const std::uint64_t before = image.check().files;
-
-    image.rebuild_slot(
-        ino, [](uhsfs_attr &attr) { attr.nlink = 0; },
-        [](std::uint16_t type, Image::Body &) { return type != UHSFS_TLV_NAME; });
-    image.set_marked(image.chunk_of(ino));
-    const CheckReport report = image.check();
-    EXPECT_CLEAN(report);
-    EXPECT_EQ(report.recovery.slots_freed, 1U);
-    EXPECT_EQ(report.files, before - 1);
-    EXPECT_NOTE(report, "slot", ino, "state");
-    EXPECT_GT(report.leaked_blocks, 0U);
-}
-
-TEST(CheckRecovery, OlderClaimLosesTheName) {
-    const Image image;
-    const Inode data = image.inode("data");
-    const Inode more = image.inode("more");
-
-    image.edit_name(more.ino(), [](uhsfs_name &name) { std::memcpy(name.name, "data", 4); });
-    image.set_marked(image.chunk_of(data.ino()));
-    image.set_marked(image.chunk_of(more.ino()));
-    const CheckReport report = image.check();
-    EXPECT_CLEAN(report);
-    EXPECT_EQ(report.recovery.names_lost, 1U);
-    EXPECT_EQ(report.recovery.slots_freed, 1U);
-}
-
-TEST(CheckRecovery, DamageThatRecoveryFindsIsAFinding) {
-    const Image image;
-    const std::uint64_t ino = image.ino("data");
-    const Inode file = image.inode("more");
-
-    image.edit_name(ino, [&](uhsfs_name &name) {
-        name.parent_ino = cpu_to_le64(file.ino());
-        name.parent_gen = cpu_to_le32(file.attr().generation);
-    });
-    image.set_marked(image.chunk_of(ino));
-    EXPECT_FINDING(image.check(), "slot", ino, "name");
-}
-
-// ---- the report ----------------------------------------------------------------------------
-
-TEST(CheckReport, IsBoundedAndTheSameWithAnyNumberOfThreads) {
-    const Image image({}, false);
-    std::vector<std::string> texts;
-
-    for (unsigned i = 10; i < 60; i++)
-        image.edit_header(image.ino(fmt::format("many/file-{:04}", i)), [](uhsfs_slot &slot) {
-            slot.blocks = cpu_to_le64(le64_to_cpu(slot.blocks) + 3);
-        });
-    for (const unsigned threads : {1U, 2U, 5U}) {
-        const CheckReport report =
-            image.check({.threads = threads, .max_findings = 10, .progress = {}, .cancelled = {}});
-        EXPECT_EQ(report.findings_total, 50U);
-        EXPECT_EQ(report.findings.size(), 10U);
-        texts.push_back(all_text(report));
-    }
-    EXPECT_EQ(texts[0], texts[1]);
-    EXPECT_EQ(texts[0], texts[2]);
-}
-
-TEST(CheckReport, CanBeCancelled) {
-    const Image image;
-    const auto report =
-        check_volume(image.volume(), {.progress = {}, .cancelled = [] { return true; }});
-
-    ASSERT_FALSE(report.has_value());
-    EXPECT_EQ(report.error().code, ECANCELED);
-}
-
-TEST(CheckReport, TellsProgressInOrder) {
-    const Image image;
-    unsigned pass = 0;
-    bool ordered = true;
-
-    const CheckReport report = image.check({.threads = 3,
-                                            .progress =
-                                                [&](const CheckProgress &now) {
-                                                    ordered &= now.pass >= pass &&
-                                                               now.done <= now.total &&
-                                                               now.pass <= now.passes;
-                                                    pass = now.pass;
-                                                },
-                                            .cancelled = {}});
-    EXPECT_CLEAN(report);
-    EXPECT_TRUE(ordered);
-    EXPECT_EQ(pass, 6U);
 }
 
 }  // namespace
