@@ -66,10 +66,10 @@ Result<void> check_arguments(const manual::Program &program, const manual::Comma
         std::ranges::count(command.arguments, false, &manual::Argument::optional));
 
     if (words.size() < needed)
-        return fail(EINVAL, manual::page_name(program, command),
+        return fail(EINVAL, command.name,
                     fmt::format("no {} given", command.arguments[words.size()].name), hint);
     if (words.size() > command.arguments.size())
-        return fail(EINVAL, manual::page_name(program, command),
+        return fail(EINVAL, command.name,
                     fmt::format("'{}' is one argument too many", words[command.arguments.size()]),
                     hint);
     for (std::size_t i = 0; i < words.size(); i++)
@@ -94,7 +94,7 @@ Result<Arguments> parse_arguments(const manual::Program &program, const manual::
             po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
         parsed = po::command_line_parser(words).options(table).style(style).run();
     } catch (const po::error &error) {
-        return fail(EINVAL, manual::page_name(program, command), error.what(), hint);
+        return fail(EINVAL, command.name, error.what(), hint);
     }
     for (const po::option &option : parsed.options) {
         if (option.position_key >= 0 || option.string_key.empty()) {
@@ -171,9 +171,9 @@ Result<CommandLine> find_command_line(const manual::Program &program,
         return take(found, 1);
     const std::string second = known_words(program, words[at]);
     if (second.empty())
-        return fail(EINVAL, program.name, fmt::format("no command '{}'", words[at]),
+        return fail(EINVAL, {}, fmt::format("no command '{}'", words[at]),
                     fmt::format("one of {}", known_words(program, {})));
-    return fail(EINVAL, fmt::format("{} {}", program.name, words[at]),
+    return fail(EINVAL, words[at],
                 at + 1 < words.size() ? fmt::format("no command '{} {}'", words[at], words[at + 1])
                                       : fmt::format("'{}' alone is no command", words[at]),
                 fmt::format("followed by one of {}", second));

@@ -24,6 +24,20 @@ std::vector<Option> all_options(const Program &program, const Command &command) 
     return options;
 }
 
+std::vector<ExitStatus> all_exits(const Program &program, const Command &command) {
+    std::vector<ExitStatus> exits = program.exits;
+
+    for (const ExitStatus &own : command.exits) {
+        const auto known = std::ranges::find(exits, own.status, &ExitStatus::status);
+        if (known != exits.end())
+            *known = own;
+        else
+            exits.push_back(own);
+    }
+    std::ranges::sort(exits, {}, &ExitStatus::status);
+    return exits;
+}
+
 std::string usage_line(const Program &program, const Command &command) {
     std::string line(program.name);
 
@@ -168,9 +182,8 @@ std::string help_text(const Program &program, const Command &command) {
         }
     }
     out += "\nExit status:\n";
-    for (const auto *list : {&program.exits, &command.exits})
-        for (const ExitStatus &exit : *list)
-            append_item(out, fmt::format("{}", exit.status), exit.text);
+    for (const ExitStatus &exit : all_exits(program, command))
+        append_item(out, fmt::format("{}", exit.status), exit.text);
     return out;
 }
 

@@ -22,10 +22,10 @@ namespace uhsfs::manual {
 
 // What a word of the command line is, for completion.
 enum class Kind {
-    other,   // cannot be completed
+    other,   // cannot be completed, unless there are choices
     file,    // a path of this machine
     device,  // a block device or image file
-    choice,  // one of Option::choices or Argument::choices
+    choice,  // one of the choices
 };
 
 struct Option {
@@ -62,7 +62,7 @@ struct Command {
     std::vector<Argument> arguments = {};
     std::vector<Option> options = {};
     std::vector<Example> examples = {};
-    std::vector<ExitStatus> exits = {};  // beyond those of the program
+    std::vector<ExitStatus> exits = {};  // instead of the program's, or beyond them
 };
 
 struct Program {
@@ -82,6 +82,9 @@ const Command *find_command(const Program &program, std::string_view name);
 
 // All options of a command: its own, then the program's.
 std::vector<Option> all_options(const Program &program, const Command &command);
+
+// What its exit statuses mean, in order.
+std::vector<ExitStatus> all_exits(const Program &program, const Command &command);
 
 // "uhsfs-ctl ls [OPTIONS] DEVICE [PATH]"
 std::string usage_line(const Program &program, const Command &command);

@@ -61,16 +61,9 @@ complete -F {function} {name}
 )";
 
 std::string offer(Kind kind, const std::vector<std::string_view> &choices) {
-    switch (kind) {
-        case Kind::choice:
-            return fmt::format("words {}", fmt::join(choices, " "));
-        case Kind::file:
-        case Kind::device:
-            return "path";
-        case Kind::other:
-            break;
-    }
-    return "none";
+    if (!choices.empty())
+        return fmt::format("words {}", fmt::join(choices, " "));
+    return kind == Kind::file || kind == Kind::device ? "path" : "none";
 }
 
 std::string option_pattern(const Option &option) {

@@ -162,9 +162,8 @@ std::string man_page(const Program &program, const Command &command, std::string
     for (const Option &option : all_options(program, command))
         item(out, option_head(option), option_text(option));
     section(out, "EXIT STATUS");
-    for (const auto *list : {&program.exits, &command.exits})
-        for (const ExitStatus &exit : *list)
-            item(out, fmt::format("{}", exit.status), exit.text);
+    for (const ExitStatus &exit : all_exits(program, command))
+        item(out, fmt::format("{}", exit.status), exit.text);
     if (!command.examples.empty()) {
         section(out, "EXAMPLES");
         for (const Example &example : command.examples)
