@@ -30,10 +30,21 @@ class Example:
     subject: str = "lint: an example"
 
 
+def git_command(root, *arguments):
+    """A git command in root, which may belong to another user, as in CI."""
+    return ("git", "-c", f"safe.directory={root}", "-C", str(root), *arguments)
+
+
 def git(root, *arguments):
     """The standard output of a git command in root."""
-    return subprocess.run(("git", "-C", str(root), *arguments), check=True, text=True,
-                          stdout=subprocess.PIPE).stdout
+    try:
+        return subprocess.run(git_command(root, *arguments), check=True, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE).stdout
+    except FileNotFoundError:
+        sys.exit("git not found (hint: apt-get install git)")
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.strip().splitlines() or ["no message"]
+        sys.exit(f"lint needs a git clone: git {arguments[0]}: {said[0]}")
 
 
 def tracked(root):
