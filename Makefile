@@ -16,8 +16,16 @@ which_kernel = $(if $(KDIR),--kdir $(KDIR),--kernel $(KVER))
 build_modules = tools/build-modules $(which_kernel) $(MODULE_FLAGS)
 cmake_build = cmake -S user -B build/user -G Ninja $(CMAKE_FLAGS) >build/cmake.log || { cat build/cmake.log; exit 1; }
 
+# Areas whose tests boot a machine: the settings say where=guest, or nothing of it.
+areas = $(filter-out lib unit,$(sort $(notdir $(patsubst %/,%,$(dir $(wildcard selftests/*/*.sh selftests/*/*.c))))))
+host_areas = $(notdir $(patsubst %/settings,%,$(shell grep -l '^where=host' selftests/*/settings)))
+
 .PHONY: help deps all modules user bpf check check-unit check-vm check-long check-debug \
-	test-modules demo bench install uninstall clean format lint
+	own-kernels no-kdir test-modules demo bench install uninstall clean format lint
+
+# With -j: one target after another, as their order means something; each of them
+# uses all processors by itself.
+.NOTPARALLEL:
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -46,25 +54,34 @@ test-modules:
 	@tools/build-modules --kernel 6.1 UHSFS_TESTS=m modules
 	@tools/build-modules --kernel 6.12 UHSFS_TESTS=m modules
 
-check: deps user bpf test-modules ## everything CI runs: lint, unit, fuzz, VM tests on 6.1 and 6.12
+# Tests run on the kernels that their settings name.
+own-kernels:
+	@[ "$(KVER)$(KDIR)" = default ] || { \
+		echo "$(MAKECMDGOALS): tests choose their kernels, KVER and KDIR cannot; see 'selftests/run --kernel V'" >&2; exit 1; }
+
+check: own-kernels deps user bpf test-modules ## everything CI runs: lint, unit, fuzz, VM tests on 6.1 and 6.12
 	@selftests/run --suite check --jobs 2
 
 check-unit: user ## unit tests only: no virtual machine
 	@selftests/run --suite check unit
 
-check-vm: user test-modules ## the tests that boot a virtual machine
-	@selftests/run --suite check --jobs 2 vm $(notdir $(patsubst %/settings,%,$(shell grep -L where=host selftests/*/settings)))
+check-vm: own-kernels user test-modules ## the tests that boot a virtual machine
+	@selftests/run --suite check --jobs 2 vm $(filter-out $(host_areas),$(areas))
 
-check-long: deps user bpf test-modules ## long tests, by hand: see Documentation/tests.md
+check-long: own-kernels deps user bpf test-modules ## long tests, by hand: see Documentation/tests.md
 	@selftests/run --suite long
 
-check-debug: deps user bpf ## tests under the KASAN + lockdep kernel, by hand
+check-debug: own-kernels deps user bpf ## tests under the KASAN + lockdep kernel, by hand
 	@tools/vm/build-debug-kernel
 	@tools/build-modules --kernel debug UHSFS_TESTS=m modules
 	@selftests/run --suite debug
 
-demo: deps modules user ## show what works, in a virtual machine
-	@tools/demo
+# A folder of headers is nothing that boots.
+no-kdir:
+	@[ -z "$(KDIR)" ] || { echo "$(MAKECMDGOALS): KDIR cannot be booted; name a kernel with KVER" >&2; exit 1; }
+
+demo: no-kdir deps modules user ## show what works, in a virtual machine
+	@tools/demo --kernel "$(KVER)"
 
 bench: user ## micro-benchmarks of the core
 	@tools/bench/run
@@ -79,6 +96,7 @@ clean: ## remove everything built
 	@rm -rf build
 	@find . -path ./.git -prune -o -type f \( -name '*.o' -o -name '*.ko' -o -name '*.mod' -o -name '*.mod.c' \
 		-o -name '.*.cmd' -o -name modules.order -o -name Module.symvers \) -print0 | xargs -0r rm -f
+	@find . -path ./.git -prune -o -type d -name __pycache__ -print0 | xargs -0r rm -rf
 
 format: ## reformat the C++ code
 	@tools/lint/run --fix format

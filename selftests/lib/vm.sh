@@ -2,6 +2,7 @@
 # shellcheck shell=bash
 # vm.sh: what tests of the virtual machine runner share.  Source it after tap.sh.
 
+unset CDPATH
 VM_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
 # kernel_has NAME KEY: what tools/vm/kernel says of a kernel, such as KVER or OBJECTS.
