@@ -22,7 +22,7 @@ BlockSet::~BlockSet() {
     }
 }
 
-const BlockSet::Group *BlockSet::group(std::uint64_t number) const {
+BlockSet::Group *BlockSet::find(std::uint64_t number) const {
     const Page *page = number < groups_ ? pages_[number / page_groups].load() : nullptr;
 
     return page == nullptr ? nullptr : (*page)[number % page_groups].load();
@@ -41,8 +41,8 @@ BlockSet::Group &BlockSet::make(std::uint64_t number) {
 }
 
 void BlockSet::mark_word(std::uint64_t number, std::size_t index, std::uint64_t mask) {
-    const Group *found = group(number);
-    Group &marks = found != nullptr ? const_cast<Group &>(*found) : make(number);
+    Group *found = find(number);
+    Group &marks = found != nullptr ? *found : make(number);
 
     any_.store(true);
     marks[index].fetch_or(mask);
@@ -55,8 +55,8 @@ void BlockSet::mark(std::uint64_t block, std::uint64_t count, BlockSet *again) {
         any_.store(true);
     while (count > 0) {
         const std::uint64_t number = block / UHSFS_GROUP_BLOCKS;
-        const Group *found = group(number);
-        Group &marks = found != nullptr ? const_cast<Group &>(*found) : make(number);
+        Group *found = find(number);
+        Group &marks = found != nullptr ? *found : make(number);
         std::uint64_t at = block % UHSFS_GROUP_BLOCKS;
         const std::uint64_t end = std::min<std::uint64_t>(at + count, UHSFS_GROUP_BLOCKS);
         count -= end - at;

@@ -35,7 +35,7 @@ public:
     [[nodiscard]] bool has(std::uint64_t block) const;
     [[nodiscard]] bool empty() const noexcept { return !any_.load(); }
     // Null: nothing of the group is marked.
-    [[nodiscard]] const Group *group(std::uint64_t number) const;
+    [[nodiscard]] const Group *group(std::uint64_t number) const { return find(number); }
     [[nodiscard]] std::uint64_t word(std::uint64_t group, std::size_t index) const {
         const Group *bits = this->group(group);
         return bits == nullptr ? 0 : (*bits)[index].load(std::memory_order_relaxed);
@@ -48,6 +48,7 @@ private:
     static constexpr std::uint64_t page_groups = 4096;
     using Page = std::array<std::atomic<Group *>, page_groups>;
 
+    [[nodiscard]] Group *find(std::uint64_t number) const;
     Group &make(std::uint64_t number);
     void mark_word(std::uint64_t number, std::size_t index, std::uint64_t mask);
 
