@@ -89,8 +89,8 @@ bench: user ## micro-benchmarks of the core
 install: modules user ## install the module for KVER and the tools below PREFIX
 	@tools/install --destdir "$(DESTDIR)" --prefix "$(PREFIX)" $(which_kernel)
 
-uninstall: ## remove what 'make install' installed
-	@tools/install --uninstall --destdir "$(DESTDIR)" --prefix "$(PREFIX)" $(which_kernel)
+uninstall: ## remove what 'make install' installed, for every kernel
+	@tools/install --uninstall --destdir "$(DESTDIR)" --prefix "$(PREFIX)"
 
 clean: ## remove everything built
 	@rm -rf build
