@@ -11,7 +11,7 @@ from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "vm"))
 
-from vmlib import TOP, VmError, kernels  # noqa: E402
+from vmlib import TOP, VmError, cache_root, kernels  # noqa: E402
 
 OLD, NEW, NEXT = "6.1.0-20-amd64", "6.1.0-57-amd64", "6.12.9+deb12-amd64"
 
@@ -105,6 +105,13 @@ class Choice(Machine):
         """a kernel with headers alone is refused for a machine, with the remedy"""
         self.headers(NEW)
         self.assertRaisesRegex(VmError, f"tools/vm/kernel fetch {NEW}", kernels.resolve_bootable, "6.1")
+
+
+    def test_relative_cache(self):
+        """a relative UHSFS_CACHE is a folder below the current one, also for programs that run elsewhere"""
+        for settings in ({"UHSFS_CACHE": "c"}, {"UHSFS_CACHE": "", "XDG_CACHE_HOME": "c"}):
+            with mock.patch.dict(os.environ, settings):
+                self.assertTrue(cache_root().is_absolute())
 
 
 class Fetch(Machine):
