@@ -59,7 +59,9 @@ public:
     // device == nullptr: a dry run.
     Builder(const Device *device, const uhsfs_super_info &layout, const KeySource &keys);
     Builder(const Builder &) = delete;
+    Builder(Builder &&) = delete;
     Builder &operator=(const Builder &) = delete;
+    Builder &operator=(Builder &&) = delete;
     ~Builder();
 
     Result<void> begin();

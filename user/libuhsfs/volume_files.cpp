@@ -78,7 +78,7 @@ Result<std::size_t> Volume::read(const Inode &inode, std::uint64_t offset, Mutab
     const uhsfs_slot_view &view = inode.view();
     const std::uint64_t size = inode.attr().size;
 
-    if (offset >= size)
+    if (offset >= size || to.empty())
         return std::size_t{0};
     to = to.first(std::min<std::uint64_t>(to.size(), size - offset));
     if (const void *data = view.value[UHSFS_TLV_INLINE]) {

@@ -29,7 +29,9 @@ public:
         path_ = name;
     }
     Scratch(const Scratch &) = delete;
+    Scratch(Scratch &&) = delete;
     Scratch &operator=(const Scratch &) = delete;
+    Scratch &operator=(Scratch &&) = delete;
     ~Scratch() {
         std::error_code ignored;
         std::filesystem::remove_all(path_, ignored);

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The device or file that the filesystem is made on.
+ */
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "libuhsfs/device.hpp"
+#include "options.hpp"
+
+namespace uhsfs::mkfs {
+
+class Target {
+public:
+    // Opens or makes it, and refuses what is in use, too small, or holds something (unless
+    // forced). Nothing that was there is changed; a file may get longer.
+    static Result<Target> open(const Options &options);
+
+    Target(Target &&other) noexcept;
+    Target(const Target &) = delete;
+    Target &operator=(Target &&) = delete;
+    Target &operator=(const Target &) = delete;
+    // A file that open() made goes again unless keep() was called.
+    ~Target();
+
+    // Nothing for a dry run on a file that does not exist.
+    [[nodiscard]] const Device *device() const { return device_ ? &*device_ : nullptr; }
+    // Size of the filesystem to be, in blocks.
+    [[nodiscard]] std::uint64_t blocks() const noexcept { return blocks_; }
+    [[nodiscard]] bool is_file() const noexcept { return file_; }
+    [[nodiscard]] AtomicWrites atomic_writes() const;
+    // Blocks that large files are to be aligned to.
+    [[nodiscard]] unsigned erase_unit() const;
+
+    // Everything that was there goes, but the first block, and the superblocks of geo, which
+    // are for the builder to remove. repeatable: the first block too.
+    Result<void> clear(const uhsfs_geometry &geo, bool repeatable) const;
+    void keep() noexcept { made_ = false; }
+
+private:
+    Target() = default;
+    Result<void> set_size(const Options &options);
+
+    std::string path_;
+    std::optional<Device> device_;
+    std::uint64_t blocks_ = 0;
+    bool file_ = false;
+    bool made_ = false;
+};
+
+}  // namespace uhsfs::mkfs
