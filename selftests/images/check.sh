@@ -58,8 +58,8 @@ is "JSON of an operational error" \
 check "-V prints a version" fsck.uhsfs -V
 
 # Damage: a byte of the second superblock, then of the first, too.
-last=$((8191 * 4096 + 300))
-printf '\377' | dd of="$image" bs=1 seek="$last" conv=notrunc status=none
+last=$(grep -abo UHSFSSB1 "$image" | tail -n 1 | cut -d: -f1)
+printf '\377' | dd of="$image" bs=1 seek=$((last + 300)) conv=notrunc status=none
 check_fails "a damaged copy of the superblock is found" 4 fsck.uhsfs "$image"
 is "JSON of a damaged filesystem" \
 	"$(fsck.uhsfs -o json "$image" | python3 -c "$json" state status findings-total)" "damaged 4 1"

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,7 +16,7 @@
 namespace uhsfs::fsck {
 
 // Exit statuses of fsck(8).
-enum Status { clean = 0, damaged = 4, failed = 8, usage = 16, cancelled = 32 };
+enum Status : std::uint8_t { clean = 0, damaged = 4, failed = 8, usage = 16, cancelled = 32 };
 
 class Output {
 public:
@@ -41,7 +42,9 @@ public:
     // terminal.
     Progress(std::string device, std::optional<int> fd);
     Progress(const Progress &) = delete;
+    Progress(Progress &&) = delete;
     Progress &operator=(const Progress &) = delete;
+    Progress &operator=(Progress &&) = delete;
     ~Progress();
 
     void show(const CheckProgress &progress);

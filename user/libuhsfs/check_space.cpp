@@ -13,15 +13,6 @@ namespace uhsfs {
 BlockSet::BlockSet(std::uint64_t groups)
     : groups_(groups), pages_((groups + page_groups - 1) / page_groups) {}
 
-BlockSet::~BlockSet() {
-    for (auto &page : pages_) {
-        Page *groups = page.load();
-        for (std::size_t i = 0; groups != nullptr && i < page_groups; i++)
-            delete (*groups)[i].load();
-        delete groups;
-    }
-}
-
 BlockSet::Group *BlockSet::find(std::uint64_t number) const {
     const Page *page = number < groups_ ? pages_[number / page_groups].load() : nullptr;
 
@@ -33,10 +24,10 @@ BlockSet::Group &BlockSet::make(std::uint64_t number) {
     auto &page = pages_[number / page_groups];
 
     if (page.load() == nullptr)
-        page.store(new Page{});
+        page.store(made_pages_.emplace_back(std::make_unique<Page>()).get());
     auto &slot = (*page.load())[number % page_groups];
     if (slot.load() == nullptr)
-        slot.store(new Group{});
+        slot.store(made_groups_.emplace_back(std::make_unique<Group>()).get());
     return *slot.load();
 }
 

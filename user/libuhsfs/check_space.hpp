@@ -25,9 +25,6 @@ public:
     using Group = std::array<std::atomic<std::uint64_t>, words>;
 
     explicit BlockSet(std::uint64_t groups);
-    BlockSet(const BlockSet &) = delete;
-    BlockSet &operator=(const BlockSet &) = delete;
-    ~BlockSet();
 
     // Marks [block, block + count), which lies within the groups; those that were marked
     // before are marked in *again. Safe from several threads.
@@ -55,6 +52,9 @@ private:
     const std::uint64_t groups_;
     std::vector<std::atomic<Page *>> pages_;
     std::mutex lock_;
+    // What pages_ points to.
+    std::vector<std::unique_ptr<Page>> made_pages_;
+    std::vector<std::unique_ptr<Group>> made_groups_;
     std::atomic<bool> any_ = false;
 };
 
@@ -82,8 +82,8 @@ struct BlockOwner {
 class OwnerList {
 public:
     struct Range {
-        std::uint64_t block;
-        std::uint64_t count;
+        std::uint64_t block = 0;
+        std::uint64_t count = 0;
         BlockOwner owner;
         auto operator<=>(const Range &) const = default;
     };

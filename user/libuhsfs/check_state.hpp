@@ -61,11 +61,11 @@ struct Claim {
     static constexpr std::uint64_t held = std::uint64_t{1} << 54;       // recovery leaves it alone
     static constexpr std::uint64_t ino_mask = (std::uint64_t{1} << type_shift) - 1;
 
-    std::uint64_t key;
-    std::uint64_t who;  // ino, DT_... of its mode, flags
-    std::uint64_t parent_ino;
-    std::uint32_t gen;
-    std::uint32_t parent_gen;
+    std::uint64_t key = 0;
+    std::uint64_t who = 0;  // ino, DT_... of its mode, flags
+    std::uint64_t parent_ino = 0;
+    std::uint32_t gen = 0;
+    std::uint32_t parent_gen = 0;
 
     [[nodiscard]] std::uint64_t ino() const { return who & ino_mask; }
     [[nodiscard]] std::uint8_t type() const {
@@ -199,17 +199,17 @@ public:
 private:
     // An intent that no map marks.
     struct OpenIntent {
-        std::uint64_t holder, peer, name_seq;
-        std::uint32_t peer_gen;
+        std::uint64_t holder = 0, peer = 0, name_seq = 0;
+        std::uint32_t peer_gen = 0;
     };
     struct MapSeq {
-        const char *object;
-        std::uint64_t block, seq;
-        std::uint32_t epoch;
+        const char *object = "";
+        std::uint64_t block = 0, seq = 0;
+        std::uint32_t epoch = 0;
     };
     struct LateChunk {
-        std::uint64_t number;
-        uhsfs_chunk_info info;
+        std::uint64_t number = 0;
+        uhsfs_chunk_info info = {};
     };
 
     // check.cpp
@@ -285,26 +285,31 @@ private:
     const uhsfs_super_info &super_;
     const uhsfs_geometry &geo_;
     const unsigned threads_;
+
+    // Set once by one thread.
+    std::uint32_t newest_epoch_ = 0;  // live, or the one that is open next
+    bool unclean_ = false;            // some chunk is marked
+    bool suspects_known_ = true;      // all maps and tables could be read
+    bool marks_known_ = true;
+    bool tables_known_ = true;
+    // By several.
+    std::atomic<bool> stopped_ = false;
+    std::atomic<bool> incomplete_ = false;  // not all owners are known: leaks mean nothing
+    std::atomic<bool> bitmaps_known_ = true;
+
     FindingSet findings_;
     FindingSet notes_;
     CheckReport report_;
 
-    // progress
     std::mutex progress_lock_;
     CheckProgress progress_;
-    std::atomic<bool> stopped_ = false;
 
-    // maps
-    std::uint32_t newest_epoch_ = 0;  // live, or the one that is open next
-    bool unclean_ = false;            // some chunk is marked
+    // maps and chunks
     ChunkBits marked_;
     ChunkBits suspects_;
-    bool suspects_known_ = true;
-    bool marks_known_ = true;
     std::vector<MapSeq> seqs_;
     std::vector<LateChunk> late_;  // marked, in table blocks behind chunks_used
-    std::atomic<std::uint64_t> in_use_slots_ = 0;
-    bool tables_known_ = true;
+    std::uint64_t in_use_slots_ = 0;
     std::uint64_t chunks_made_ = 0;
 
     // space
@@ -315,20 +320,17 @@ private:
     std::atomic<std::uint64_t> claimed_blocks_ = 0;
     std::atomic<std::uint64_t> free_bits_ = 0;  // clear in bitmaps
     std::atomic<std::uint64_t> leaked_ = 0;
-    std::atomic<bool> incomplete_ = false;  // not everything could be read: leaks mean nothing
-    std::atomic<bool> bitmaps_known_ = true;
 
     // inodes and names
     Recovery recovery_;
     InoRanges unreadable_;
     Claims claims_;
-    std::array<std::uint8_t, 16> key_ = {};
+    std::array<std::uint8_t, UHSFS_SIPHASH_KEY> key_ = {};
     std::mutex dirs_lock_;
     std::vector<Directory> dirs_;
     std::mutex intents_lock_;
     std::vector<OpenIntent> intents_;
     std::atomic<std::uint64_t> files_ = 0;
-    std::atomic<std::uint64_t> used_slots_ = 0;
     std::atomic<std::uint64_t> stale_ = 0;
     std::atomic<std::uint64_t> inserted_ = 0;
 };
