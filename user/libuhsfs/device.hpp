@@ -53,9 +53,9 @@ private:
     std::size_t size_ = 0;
 };
 
-enum class DeviceKind { file, block };
+enum class DeviceKind : std::uint8_t { file, block };
 
-enum class OpenMode {
+enum class OpenMode : std::uint8_t {
     read,   // whoever else uses it; for a mounted device too
     write,  // read and write, exclusively: fails with EBUSY if it is in use
 };

@@ -81,7 +81,7 @@ AtomicWrites atomic_writes_of(const fs::path &sysfs) {
         return {.device = false,
                 .reason = fmt::format("the partition begins at byte {}, not at a multiple of {}",
                                       start, block_size)};
-    if (unit_max.value_or(0) >= block_size && unit_min.value_or(0) <= block_size)
+    if (unit_max && *unit_max >= block_size && unit_min.value_or(0) <= block_size)
         return {.device = true,
                 .reason = fmt::format("the kernel reports atomic writes of {} bytes", *unit_max)};
     // Only NVMe namespaces have a namespace identifier.

@@ -40,7 +40,7 @@ Uuid random_uuid() {
 
 // One copy of everything or two, and why.
 AtomicWrites decide_atomic(const Options &options, const Target &target) {
-    const AtomicWrites found = target.atomic_writes();
+    AtomicWrites found = target.atomic_writes();
 
     if (options.atomic == Atomic::automatic)
         return found;

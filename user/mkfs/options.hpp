@@ -13,7 +13,7 @@
 
 namespace uhsfs::mkfs {
 
-enum class Atomic { automatic, device, shadow };
+enum class Atomic : std::uint8_t { automatic, device, shadow };
 
 struct Options {
     std::string target;

@@ -15,7 +15,7 @@
 namespace uhsfs::mkfs {
 
 Target::Target(Target &&other) noexcept
-    : path_(other.path_),
+    : path_(std::move(other.path_)),
       device_(std::move(other.device_)),
       blocks_(other.blocks_),
       file_(other.file_),
@@ -53,15 +53,15 @@ Result<Target> Target::open(const Options &options) {
         if (use)
             return fail(EBUSY, options.target, *use, "unmount or release it first");
     }
-    target.device_ =
-        UHSFS_TRY(Device::open(options.target, options.dry_run ? OpenMode::read : OpenMode::write));
-    UHSFS_TRY(target.set_size(options));
+    const OpenMode mode = options.dry_run ? OpenMode::read : OpenMode::write;
+    target.device_ = std::make_unique<Device>(UHSFS_TRY(Device::open(options.target, mode)));
     if (!options.force) {
         const std::string found = UHSFS_TRY(find_signature(*target.device_));
         if (!found.empty())
             return fail(EEXIST, options.target, fmt::format("holds: {}", found),
                         "-f overwrites it; all that is there is lost");
     }
+    UHSFS_TRY(target.set_size(options));
     return target;
 }
 
@@ -98,13 +98,13 @@ Result<void> Target::clear(const uhsfs_geometry &geo, bool repeatable) const {
     const std::uint64_t second = uhsfs_super_block(&geo, 1);
     const std::uint64_t first = UHSFS_SB_BLOCK + 1;
     const Device &device = *device_;
+    const std::uint64_t end = repeatable ? device.blocks() : geo.blocks;
 
     UHSFS_TRY(wipe_signatures(device));
     if (repeatable)
         UHSFS_TRY(device.zero(0, 1));
     // A discarded block may hold anything, an old superblock too.
-    for (const auto &[from, until] :
-         {std::pair(first, second), std::pair(second + 1, device.blocks())}) {
+    for (const auto &[from, until] : {std::pair(first, second), std::pair(second + 1, end)}) {
         if (from >= until)
             continue;
         if (file_)
