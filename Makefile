@@ -20,7 +20,7 @@ cmake_build = cmake -S user -B build/user -G Ninja $(CMAKE_FLAGS) >build/cmake.l
 areas = $(filter-out lib unit,$(sort $(notdir $(patsubst %/,%,$(dir $(wildcard selftests/*/*.sh selftests/*/*.c))))))
 host_areas = $(notdir $(patsubst %/settings,%,$(shell grep -l '^where=host' selftests/*/settings)))
 
-.PHONY: help deps all modules user bpf check check-unit check-vm check-long check-debug \
+.PHONY: help deps all modules user bpf fuzz check check-unit check-vm check-long check-debug \
 	own-kernels no-kdir test-modules demo bench install uninstall clean format lint
 
 # With -j: one target after another, as their order means something; each of them
@@ -48,6 +48,11 @@ user: ## build the toolkit into build/bin
 bpf: ## compile the BPF programs into build/bpf
 	@$(MAKE) --no-print-directory -C bpf
 
+fuzz: ## build the fuzz targets into build/fuzz/bin
+	@mkdir -p build
+	@cmake -S user -B build/fuzz -G Ninja -C selftests/fuzz/src/clang.cmake >build/fuzz.log || { cat build/fuzz.log; exit 1; }
+	@cmake --build build/fuzz --target fuzz
+
 # Modules of both Debian 12 kernels with the test modules, for the VM tests.
 test-modules:
 	@tools/build-modules --kernel default UHSFS_TESTS=m modules
@@ -59,7 +64,7 @@ own-kernels:
 	@[ "$(KVER)$(KDIR)" = default ] || { \
 		echo "$(MAKECMDGOALS): tests choose their kernels, KVER and KDIR cannot; see 'selftests/run --kernel V'" >&2; exit 1; }
 
-check: own-kernels deps user bpf test-modules ## everything CI runs: lint, unit, fuzz, VM tests on 6.1 and 6.12
+check: own-kernels deps user bpf fuzz test-modules ## everything CI runs: lint, unit, fuzz, VM tests on 6.1 and 6.12
 	@selftests/run --suite check --jobs 2
 
 check-unit: user ## unit tests only: no virtual machine

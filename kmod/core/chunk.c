@@ -78,12 +78,12 @@ static struct uhsfs_record_id table_id(const struct uhsfs_geometry *geo, u64 blo
 }
 
 void uhsfs_table_init(struct uhsfs_table_block *table, const struct uhsfs_geometry *geo, u64 block,
-		      u64 first, u64 seq, u32 flags)
+		      u64 first, u64 seq)
 {
 	struct uhsfs_record_id id = table_id(geo, block);
 
 	memset(table, 0, sizeof(*table));
-	uhsfs_record_init(&table->h, &id, seq, flags);
+	uhsfs_record_init(&table->h, &id, seq);
 	table->first_chunk = cpu_to_le64(first);
 }
 
@@ -94,6 +94,8 @@ void uhsfs_chunk_decode(const struct uhsfs_chunk *raw, struct uhsfs_chunk_info *
 	chunk->in_use = le64_to_cpu(raw->in_use);
 	chunk->incarnation = le32_to_cpu(raw->incarnation);
 	chunk->gen_base = le32_to_cpu(raw->gen_base);
+	chunk->birth = le32_to_cpu(raw->birth);
+	chunk->written = le16_to_cpu(raw->written);
 }
 
 void uhsfs_chunk_encode(const struct uhsfs_chunk_info *chunk, struct uhsfs_chunk *raw)
@@ -104,6 +106,8 @@ void uhsfs_chunk_encode(const struct uhsfs_chunk_info *chunk, struct uhsfs_chunk
 	raw->in_use = cpu_to_le64(chunk->in_use);
 	raw->incarnation = cpu_to_le32(chunk->incarnation);
 	raw->gen_base = cpu_to_le32(chunk->gen_base);
+	raw->birth = cpu_to_le32(chunk->birth);
+	raw->written = cpu_to_le16(chunk->written);
 }
 
 static int check_chunk(const struct uhsfs_chunk *raw, const struct uhsfs_geometry *geo, u64 number,
@@ -113,19 +117,19 @@ static int check_chunk(const struct uhsfs_chunk *raw, const struct uhsfs_geometr
 	u64 nonce;
 
 	uhsfs_chunk_decode(raw, &chunk);
-	if (!uhsfs_is_zero(raw->reserved, sizeof(raw->reserved)))
+	if (raw->reserved0 || !uhsfs_is_zero(raw->reserved, sizeof(raw->reserved)))
 		return uhsfs_bad(fault, "chunk", number, "reserved", 1, 0, UHSFS_RULE_ZERO);
 	if (number >= limit && !uhsfs_is_zero(raw, sizeof(*raw)))
 		return uhsfs_bad(fault, "chunk", number, "descriptor", number, limit,
 				 "must be empty past the last chunk of its segment");
 	if (!chunk.block) {
 		/* Space given back: the incarnation stays, so that the next nonce is new. */
-		if (chunk.nonce || chunk.in_use || chunk.gen_base)
+		if (chunk.nonce || chunk.in_use || chunk.gen_base || chunk.birth || chunk.written)
 			return uhsfs_bad(fault, "chunk", number, "block", 0, 1,
 					 "must be set where anything else is");
 		return 0;
 	}
-	if (!uhsfs_range_ok(geo, chunk.block, uhsfs_chunk_blocks(geo)))
+	if (!uhsfs_space_ok(geo, chunk.block, uhsfs_chunk_blocks(geo)))
 		return uhsfs_bad(fault, "chunk", number, "block", chunk.block, geo->blocks,
 				 "chunk must lie within the device");
 	nonce = uhsfs_chunk_nonce(geo, number, chunk.incarnation);
@@ -135,6 +139,10 @@ static int check_chunk(const struct uhsfs_chunk *raw, const struct uhsfs_geometr
 	if (chunk.in_use & ~uhsfs_chunk_slot_mask(geo))
 		return uhsfs_bad(fault, "chunk", number, "in_use", chunk.in_use,
 				 uhsfs_chunk_slot_mask(geo), "bits must stand for slots");
+	for (u32 i = 0; i < geo->slots_per_chunk; i++)
+		if (chunk.in_use >> i & 1 && !(chunk.written >> i / geo->slots_per_block & 1))
+			return uhsfs_bad(fault, "chunk", number, "written", chunk.written, i,
+					 "a slot in use must stand in a home that was written");
 	return 0;
 }
 

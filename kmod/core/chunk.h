@@ -19,6 +19,8 @@ struct uhsfs_chunk_info {
 	u64 in_use; /* bit per slot */
 	u32 incarnation;
 	u32 gen_base;
+	u32 birth;   /* epoch */
+	u16 written; /* bit per slot home */
 };
 
 /* Where something about a chunk stands: first block of a home, and the place in it. */
@@ -51,7 +53,7 @@ u64 uhsfs_chunk_slot_mask(const struct uhsfs_geometry *geo);
 
 /* An empty table block for the home copy at `block` whose first descriptor is of chunk `first`. */
 void uhsfs_table_init(struct uhsfs_table_block *table, const struct uhsfs_geometry *geo, u64 block,
-		      u64 first, u64 seq, u32 flags);
+		      u64 first, u64 seq);
 
 /* Check the block and every descriptor in it; descriptors from chunk `limit` on must be empty. */
 int uhsfs_table_check(const struct uhsfs_table_block *table, const struct uhsfs_geometry *geo,

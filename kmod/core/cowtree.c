@@ -131,16 +131,25 @@ static int check_range(struct uhsfs_tree *tree, const struct uhsfs_tree_node *no
 	return 0;
 }
 
-/* A fresh node has no checksum yet; a hostile image may point to another tree's. */
-static int check_fresh(struct uhsfs_tree *tree, const struct uhsfs_tree_node *node,
-		       const struct uhsfs_record_id *id)
+/*
+ * Whose node it is, without its checksum: of a fresh one, which has none yet, and of one
+ * that passed before, perhaps for another inode: a hostile image may point to it twice.
+ */
+static int check_identity(struct uhsfs_tree *tree, const struct uhsfs_tree_node *node,
+			  const struct uhsfs_record_id *id)
 {
 	if (le32_to_cpu(node->h.magic) != id->magic)
 		return bad(tree, id->block, "magic", le32_to_cpu(node->h.magic), id->magic,
 			   UHSFS_RULE_EQUAL);
+	if (le64_to_cpu(node->h.block) != id->block)
+		return bad(tree, id->block, "block", le64_to_cpu(node->h.block), id->block,
+			   UHSFS_RULE_EQUAL);
 	if (le64_to_cpu(node->h.owner_ino) != id->owner_ino)
 		return bad(tree, id->block, "owner_ino", le64_to_cpu(node->h.owner_ino),
 			   id->owner_ino, UHSFS_RULE_EQUAL);
+	if (le32_to_cpu(node->h.owner_gen) != id->owner_gen)
+		return bad(tree, id->block, "owner_gen", le32_to_cpu(node->h.owner_gen),
+			   id->owner_gen, UHSFS_RULE_EQUAL);
 	return 0;
 }
 
@@ -163,12 +172,11 @@ static int read_node(struct uhsfs_tree *tree, u64 block, u32 level, u64 low, u64
 	known = tree->ops->read(tree->ctx, block, node);
 	if (known < 0)
 		return known;
-	err = 0;
-	if (is_fresh(tree, block)) {
+	if (is_fresh(tree, block))
 		known = UHSFS_TREE_CHECKED;
-		err = check_fresh(tree, *node, &id);
-	}
-	if (known != UHSFS_TREE_CHECKED)
+	if (known == UHSFS_TREE_CHECKED)
+		err = check_identity(tree, *node, &id);
+	else
 		err = uhsfs_record_check(*node, UHSFS_BLOCK_SIZE, &id, &tree->fault);
 	if (!err)
 		err = check_shape(tree, *node, block, level);
@@ -235,7 +243,7 @@ static u64 take(struct uhsfs_tree *tree, u32 level, struct uhsfs_tree_node **nod
 	tree->spare = link.node;
 	tree->spares--;
 	memset(*node, 0, sizeof(**node));
-	uhsfs_record_init(&(*node)->h, &id, 0, 0);
+	uhsfs_record_init(&(*node)->h, &id, 0);
 	(*node)->level = cpu_to_le16((u16)level);
 	return id.block;
 }

@@ -203,16 +203,15 @@ void uhsfs_bucket_init(struct uhsfs_bucket *b, const struct uhsfs_geometry *geo,
 	};
 
 	memset(b, 0, sizeof(*b));
-	uhsfs_record_init(&b->h, &id, 0, 0);
+	uhsfs_record_init(&b->h, &id, 0);
 	b->bucket = cpu_to_le32(bucket);
 	b->position = cpu_to_le32(position);
 }
 
-void uhsfs_bucket_seal(struct uhsfs_bucket *b, u64 block, u64 seq, u32 flags)
+void uhsfs_bucket_seal(struct uhsfs_bucket *b, u64 block, u64 seq)
 {
 	b->h.block = cpu_to_le64(block);
 	b->h.seq = cpu_to_le64(seq);
-	b->h.flags = cpu_to_le32(flags);
 	uhsfs_record_seal(b, sizeof(*b));
 }
 
@@ -466,6 +465,16 @@ static int place_check(const struct uhsfs_bucket *b, const struct uhsfs_bucket_a
 	return 0;
 }
 
+/* prev_image belongs to snapshots. */
+static int image_check(const struct uhsfs_bucket *b, const struct uhsfs_geometry *geo,
+		       const struct uhsfs_bucket_at *at, struct uhsfs_fault *fault)
+{
+	if (b->prev_image && !(geo->ro_compat & UHSFS_RO_COMPAT_SNAPSHOTS))
+		return uhsfs_bad(fault, OBJECT, at->block, "prev_image",
+				 le64_to_cpu(b->prev_image), 0, UHSFS_RULE_ZERO);
+	return 0;
+}
+
 int uhsfs_bucket_check(const struct uhsfs_bucket *b, const struct uhsfs_geometry *geo,
 		       const struct uhsfs_bucket_at *at, struct uhsfs_fault *fault)
 {
@@ -484,6 +493,8 @@ int uhsfs_bucket_check(const struct uhsfs_bucket *b, const struct uhsfs_geometry
 	err = uhsfs_record_check(b, sizeof(*b), &id, fault);
 	if (!err)
 		err = place_check(b, at, fault);
+	if (!err)
+		err = image_check(b, geo, at, fault);
 	if (err)
 		return err;
 	if (used > UHSFS_BUCKET_PAYLOAD)

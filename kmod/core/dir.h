@@ -155,8 +155,8 @@ struct uhsfs_bucket_at {
 void uhsfs_bucket_init(struct uhsfs_bucket *b, const struct uhsfs_geometry *geo, u64 dir_ino,
 		       u32 dir_gen, u32 bucket, u32 position);
 
-/* Make it ready to be written to `block`.  flags: UHSFS_REC_... */
-void uhsfs_bucket_seal(struct uhsfs_bucket *b, u64 block, u64 seq, u32 flags);
+/* Make it ready to be written to `block`. */
+void uhsfs_bucket_seal(struct uhsfs_bucket *b, u64 block, u64 seq);
 
 /*
  * Check every byte of a block that was read: the record, its place in the chain, that

@@ -19,6 +19,7 @@ struct uhsfs_geometry {
 	u32 slots_per_block;
 	u32 slots_per_chunk;	/* at most 64 */
 	u32 erase_unit;		/* blocks */
+	u64 ro_compat;		/* UHSFS_RO_COMPAT_...: what fields these features own may hold */
 	u8 hash_key[16];
 	u8 nonce_key[16];
 };
@@ -41,7 +42,9 @@ static inline u32 uhsfs_group_blocks(const struct uhsfs_geometry *geo, u64 group
 /* Where superblock copy 0 or 1 stands. */
 static inline u64 uhsfs_super_block(const struct uhsfs_geometry *geo, int copy)
 {
-	return copy ? (u64)uhsfs_group_blocks(geo, 0) - 1 : UHSFS_SB_BLOCK;
+	if (!copy)
+		return UHSFS_SB_BLOCK;
+	return geo->blocks < UHSFS_GROUP_BLOCKS ? UHSFS_SB_COPY_SMALL : UHSFS_SB_COPY;
 }
 
 /* First block of the home of bitmap half `half` (0, 1) of a group. */
@@ -67,10 +70,39 @@ static inline u32 uhsfs_ino_index(const struct uhsfs_geometry *geo, u64 ino)
 	return (u32)(ino % geo->slots_per_chunk);
 }
 
+/* True if [block, block + len) has a block of [from, from + count). */
+static inline bool uhsfs_overlaps(u64 block, u64 len, u64 from, u64 count)
+{
+	return block < from + count && from < block + len;
+}
+
 /* True if [block, block + len) lies within the device and is not block 0. */
 static inline bool uhsfs_range_ok(const struct uhsfs_geometry *geo, u64 block, u64 len)
 {
 	return block && len && block < geo->blocks && len <= geo->blocks - block;
+}
+
+/*
+ * True if [block, block + len) is moreover space that can be allocated: within the
+ * groups, and without superblocks and bitmaps.  As every group begins with its bitmaps,
+ * a longer run than a group is none.
+ */
+static inline bool uhsfs_space_ok(const struct uhsfs_geometry *geo, u64 block, u64 len)
+{
+	u64 first, last;
+
+	if (!uhsfs_range_ok(geo, block, len))
+		return false;
+	first = block / UHSFS_GROUP_BLOCKS;
+	last = (block + len - 1) / UHSFS_GROUP_BLOCKS;
+	if (last > first + 1 || last >= uhsfs_group_count(geo))
+		return false;
+	for (u64 group = first; group <= last; group++)
+		if (uhsfs_overlaps(block, len, uhsfs_bitmap_home(geo, group, 0),
+				   (u64)UHSFS_GROUP_MAPS * geo->homes))
+			return false;
+	return !uhsfs_overlaps(block, len, UHSFS_SB_BLOCK, 1) &&
+	       !uhsfs_overlaps(block, len, uhsfs_super_block(geo, 1), 1);
 }
 
 #endif /* UHSFS_GEOMETRY_H */

@@ -29,12 +29,12 @@ static struct uhsfs_record_id record_id(const struct uhsfs_geometry *geo,
 }
 
 void uhsfs_map_init(struct uhsfs_map_block *map, const struct uhsfs_geometry *geo,
-		    const struct uhsfs_map_id *id, u64 seq, u32 epoch, u32 flags)
+		    const struct uhsfs_map_id *id, u64 seq, u32 epoch)
 {
 	struct uhsfs_record_id record = record_id(geo, id);
 
 	memset(map, 0, sizeof(*map));
-	uhsfs_record_init(&map->h, &record, seq, flags);
+	uhsfs_record_init(&map->h, &record, seq);
 	map->index = cpu_to_le64(id->index);
 	map->epoch = cpu_to_le32(epoch);
 }
@@ -49,6 +49,7 @@ int uhsfs_map_check(const struct uhsfs_map_block *map, const struct uhsfs_geomet
 		    const struct uhsfs_map_id *id, struct uhsfs_fault *fault)
 {
 	struct uhsfs_record_id record = record_id(geo, id);
+	bool has_zone = id->kind == UHSFS_MAP_BITMAP && !(id->index & 1);
 	const char *object = record.object;
 	u32 set;
 	int err;
@@ -65,7 +66,7 @@ int uhsfs_map_check(const struct uhsfs_map_block *map, const struct uhsfs_geomet
 				 UHSFS_RULE_EQUAL);
 	if (!uhsfs_is_zero(map->reserved, sizeof(map->reserved)))
 		return uhsfs_bad(fault, object, id->block, "reserved", 1, 0, UHSFS_RULE_ZERO);
-	if (map->zone > (id->kind == UHSFS_MAP_BITMAP ? UHSFS_ZONE_LARGE : 0))
+	if (map->zone > (has_zone ? UHSFS_ZONE_LARGE : 0))
 		return uhsfs_bad(fault, object, id->block, "zone", map->zone, UHSFS_ZONE_LARGE,
 				 UHSFS_RULE_KNOWN);
 	if (id->kind == UHSFS_MAP_BITMAP && map->epoch)
@@ -167,7 +168,7 @@ void uhsfs_group_reserve(const struct uhsfs_geometry *geo, u64 group, u8 *bits)
 	if (!group) {
 		uhsfs_map_set(bits, 0);
 		uhsfs_map_set(bits, UHSFS_SB_BLOCK);
-		uhsfs_map_set(bits, blocks - 1);
+		uhsfs_map_set(bits, (u32)uhsfs_super_block(geo, 1));
 	}
 	uhsfs_map_fill(bits, UHSFS_BITMAP_OFFSET, UHSFS_GROUP_MAPS * geo->homes, true);
 	uhsfs_map_fill(bits, blocks, UHSFS_GROUP_BLOCKS - blocks, true);

@@ -32,7 +32,7 @@ struct uhsfs_map_id {
 
 /* An empty map block; the caller sets bits, then seals it. */
 void uhsfs_map_init(struct uhsfs_map_block *map, const struct uhsfs_geometry *geo,
-		    const struct uhsfs_map_id *id, u64 seq, u32 epoch, u32 flags);
+		    const struct uhsfs_map_id *id, u64 seq, u32 epoch);
 
 /* Recompute the count of set bits and the checksum. */
 void uhsfs_map_seal(struct uhsfs_map_block *map);

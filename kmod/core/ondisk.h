@@ -88,7 +88,10 @@ UHSFS_OFFSET(uhsfs_chunk, nonce, 8);
 UHSFS_OFFSET(uhsfs_chunk, in_use, 16);
 UHSFS_OFFSET(uhsfs_chunk, incarnation, 24);
 UHSFS_OFFSET(uhsfs_chunk, gen_base, 28);
-UHSFS_OFFSET(uhsfs_chunk, reserved, 32);
+UHSFS_OFFSET(uhsfs_chunk, birth, 32);
+UHSFS_OFFSET(uhsfs_chunk, written, 36);
+UHSFS_OFFSET(uhsfs_chunk, reserved0, 38);
+UHSFS_OFFSET(uhsfs_chunk, reserved, 40);
 
 UHSFS_SIZE(uhsfs_table_block, 4096);
 UHSFS_OFFSET(uhsfs_table_block, h, 0);
@@ -237,7 +240,8 @@ UHSFS_OFFSET(uhsfs_bucket, next, 52);
 UHSFS_OFFSET(uhsfs_bucket, count, 56);
 UHSFS_OFFSET(uhsfs_bucket, used, 58);
 UHSFS_OFFSET(uhsfs_bucket, position, 60);
-UHSFS_OFFSET(uhsfs_bucket, entries, 64);
+UHSFS_OFFSET(uhsfs_bucket, prev_image, 64);
+UHSFS_OFFSET(uhsfs_bucket, entries, 72);
 
 UHSFS_SIZE(uhsfs_quota, 80);
 UHSFS_OFFSET(uhsfs_quota, id, 0);

@@ -7,7 +7,7 @@
 #include "crc32c.h"
 #include "ondisk.h"
 
-#define CRC_OFFSET	offsetof(struct uhsfs_header, crc)
+#define CRC_OFFSET offsetof(struct uhsfs_header, crc)
 
 static u32 record_crc(const void *record, size_t len)
 {
@@ -21,8 +21,7 @@ static u32 record_crc(const void *record, size_t len)
 	return uhsfs_crc32c(crc, bytes, len - CRC_OFFSET - sizeof(zero));
 }
 
-void uhsfs_record_init(struct uhsfs_header *h, const struct uhsfs_record_id *id, u64 seq,
-		       u32 flags)
+void uhsfs_record_init(struct uhsfs_header *h, const struct uhsfs_record_id *id, u64 seq)
 {
 	h->magic = cpu_to_le32(id->magic);
 	h->crc = 0;
@@ -30,7 +29,7 @@ void uhsfs_record_init(struct uhsfs_header *h, const struct uhsfs_record_id *id,
 	h->block = cpu_to_le64(id->block);
 	h->owner_ino = cpu_to_le64(id->owner_ino);
 	h->owner_gen = cpu_to_le32(id->owner_gen);
-	h->flags = cpu_to_le32(flags);
+	h->flags = 0;
 	h->seq = cpu_to_le64(seq);
 }
 
@@ -56,40 +55,36 @@ int uhsfs_record_check(const void *record, size_t len, const struct uhsfs_record
 	u32 crc;
 
 	if (le32_to_cpu(h->magic) != id->magic)
-		return uhsfs_bad(fault, id->object, id->block, "magic",
-				 le32_to_cpu(h->magic), id->magic, UHSFS_RULE_EQUAL);
+		return uhsfs_bad(fault, id->object, id->block, "magic", le32_to_cpu(h->magic),
+				 id->magic, UHSFS_RULE_EQUAL);
 	crc = record_crc(record, len);
 	if (le32_to_cpu(h->crc) != crc)
-		return uhsfs_bad(fault, id->object, id->block, "crc",
-				 le32_to_cpu(h->crc), crc, UHSFS_RULE_EQUAL);
+		return uhsfs_bad(fault, id->object, id->block, "crc", le32_to_cpu(h->crc), crc,
+				 UHSFS_RULE_EQUAL);
 	if (le64_to_cpu(h->fsid) != id->fsid)
-		return uhsfs_bad(fault, id->object, id->block, "fsid",
-				 le64_to_cpu(h->fsid), id->fsid, UHSFS_RULE_EQUAL);
+		return uhsfs_bad(fault, id->object, id->block, "fsid", le64_to_cpu(h->fsid),
+				 id->fsid, UHSFS_RULE_EQUAL);
 	if (le64_to_cpu(h->block) != id->block)
-		return uhsfs_bad(fault, id->object, id->block, "block",
-				 le64_to_cpu(h->block), id->block, UHSFS_RULE_EQUAL);
+		return uhsfs_bad(fault, id->object, id->block, "block", le64_to_cpu(h->block),
+				 id->block, UHSFS_RULE_EQUAL);
 	if (le64_to_cpu(h->owner_ino) != id->owner_ino)
 		return uhsfs_bad(fault, id->object, id->block, "owner_ino",
 				 le64_to_cpu(h->owner_ino), id->owner_ino, UHSFS_RULE_EQUAL);
 	if (le32_to_cpu(h->owner_gen) != id->owner_gen)
 		return uhsfs_bad(fault, id->object, id->block, "owner_gen",
 				 le32_to_cpu(h->owner_gen), id->owner_gen, UHSFS_RULE_EQUAL);
-	if (le32_to_cpu(h->flags) & ~UHSFS_REC_FLAGS)
-		return uhsfs_bad(fault, id->object, id->block, "flags",
-				 le32_to_cpu(h->flags), UHSFS_REC_FLAGS, UHSFS_RULE_KNOWN);
+	if (h->flags)
+		return uhsfs_bad(fault, id->object, id->block, "flags", le32_to_cpu(h->flags), 0,
+				 UHSFS_RULE_ZERO);
 	return 0;
 }
 
 int uhsfs_home_choose(const struct uhsfs_copy *a, const struct uhsfs_copy *b, bool *suspicious)
 {
-	const struct uhsfs_copy *best;
-
-	*suspicious = false;
+	*suspicious = a->valid != b->valid;
 	if (!a->valid && !b->valid)
 		return -EUCLEAN;
 	if (a->valid && b->valid)
 		return b->seq > a->seq;
-	best = a->valid ? a : b;
-	*suspicious = !best->first;
-	return best == b;
+	return b->valid;
 }

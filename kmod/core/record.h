@@ -13,15 +13,15 @@ UHSFS_BEGIN_DECLS
 
 /* What a record must say of itself. */
 struct uhsfs_record_id {
-	const char *object;	/* for messages: "bucket" */
+	const char *object; /* for messages: "bucket" */
 	u32 magic;
 	u64 fsid;
-	u64 block;		/* where it was read from */
+	u64 block; /* where it was read from */
 	u64 owner_ino;
 	u32 owner_gen;
 };
 
-#define UHSFS_SEQ_COUNTER_BITS	32
+#define UHSFS_SEQ_COUNTER_BITS 32
 
 static inline u32 uhsfs_seq_epoch(u64 seq)
 {
@@ -34,8 +34,7 @@ static inline u64 uhsfs_seq_make(u32 epoch, u32 counter)
 }
 
 /* Fill in the header of a record; the checksum comes last, by uhsfs_record_seal(). */
-void uhsfs_record_init(struct uhsfs_header *h, const struct uhsfs_record_id *id, u64 seq,
-		       u32 flags);
+void uhsfs_record_init(struct uhsfs_header *h, const struct uhsfs_record_id *id, u64 seq);
 
 /* Set the checksum of a record of len bytes. */
 void uhsfs_record_seal(void *record, size_t len);
@@ -53,17 +52,22 @@ int uhsfs_record_check(const void *record, size_t len, const struct uhsfs_record
 /* One copy of a home, as read. */
 struct uhsfs_copy {
 	bool valid;
-	bool first;		/* flagged UHSFS_REC_FIRST */
 	u64 seq;
 };
 
 /*
- * Which copy of a home counts: 0 or 1, or -EUCLEAN if none is valid.  *suspicious is
- * set when the sibling of the chosen copy is invalid although the chosen one is not
- * flagged FIRST: a torn write if the home may have been in flight, else bit rot of a
- * possibly newer image, which the caller must not accept silently.
+ * Which copy of a home counts: 0 or 1 (0 if both are the same image), or -EUCLEAN if
+ * none is valid.  *suspicious is set when its sibling is invalid: a torn write if the
+ * home may have been in flight, else rot of what may have been the newer image, which
+ * the caller must not accept silently.
  */
 int uhsfs_home_choose(const struct uhsfs_copy *a, const struct uhsfs_copy *b, bool *suspicious);
+
+/* The copy that the next write of a home goes to, given its newest valid copy (durable). */
+static inline int uhsfs_home_next(int chosen)
+{
+	return 1 - chosen;
+}
 
 UHSFS_END_DECLS
 

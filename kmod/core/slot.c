@@ -139,7 +139,7 @@ static int check_size(const struct uhsfs_slot_view *view, u16 type, size_t size,
 static int check_root(const struct uhsfs_geometry *geo, u64 ino, const char *field, u64 block,
 		      u32 depth, u64 count, struct uhsfs_fault *fault)
 {
-	if (!uhsfs_range_ok(geo, block, 1))
+	if (!uhsfs_space_ok(geo, block, 1))
 		return uhsfs_bad(fault, object, ino, field, block, geo->blocks,
 				 "root must lie within the device");
 	if (!depth || depth > UHSFS_TREE_MAX_DEPTH)
@@ -192,6 +192,9 @@ static int check_names(const struct uhsfs_geometry *geo, const struct uhsfs_slot
 	if (ino == UHSFS_INO_ROOT && names)
 		return uhsfs_bad(fault, object, ino, "names", names, 0,
 				 "the root directory has no name");
+	if (names > UHSFS_LINK_MAX)
+		return uhsfs_bad(fault, object, ino, "names", names, UHSFS_LINK_MAX,
+				 UHSFS_RULE_AT_MOST);
 	if (view->attr.nlink != names)
 		return uhsfs_bad(fault, object, ino, "nlink", view->attr.nlink, names,
 				 UHSFS_RULE_EQUAL);
@@ -280,6 +283,26 @@ static int check_content_size(const struct uhsfs_slot_view *view, struct uhsfs_f
 	return 0;
 }
 
+/* Extents that stand in the slot map space that can be allocated, nothing else. */
+static int check_space(const struct uhsfs_geometry *geo, const struct uhsfs_slot_view *view,
+		       struct uhsfs_fault *fault)
+{
+	const struct uhsfs_extent *extent = view->value[UHSFS_TLV_EXTENTS];
+	u32 count = view->len[UHSFS_TLV_EXTENTS] / sizeof(*extent);
+	u32 scale = uhsfs_is_dir(view->attr.mode) ? geo->homes : 1;
+
+	for (u32 i = 0; i < count; i++) {
+		struct uhsfs_ext ext;
+
+		uhsfs_extent_decode(&extent[i], &ext);
+		if (!uhsfs_space_ok(geo, ext.physical, (u64)ext.len * scale))
+			return uhsfs_bad(fault, object, view->attr.ino, "extent.physical",
+					 ext.physical, geo->blocks,
+					 "must not map superblocks or bitmaps");
+	}
+	return 0;
+}
+
 /* Values of the content records. */
 static int check_content(const struct uhsfs_geometry *geo, const struct uhsfs_slot_view *view,
 			 struct uhsfs_fault *fault)
@@ -305,6 +328,8 @@ static int check_content(const struct uhsfs_geometry *geo, const struct uhsfs_sl
 	if (!err && view->value[UHSFS_TLV_EXTENTS])
 		err = uhsfs_extents_check(geo, view->value[UHSFS_TLV_EXTENTS],
 					  view->len[UHSFS_TLV_EXTENTS], dir, ino, fault);
+	if (!err)
+		err = check_space(geo, view, fault);
 	if (!err && tree) {
 		err = check_root(geo, ino, "extent root", le64_to_cpu(tree->block),
 				 le32_to_cpu(tree->depth), le64_to_cpu(tree->count), fault);
@@ -329,17 +354,20 @@ static int check_inode(const struct uhsfs_geometry *geo, struct uhsfs_slot_view 
 	const struct uhsfs_attr *attr = &view->attr;
 	int err;
 
+	if (attr->ino == UHSFS_INO_INVALID)
+		return uhsfs_bad(fault, object, attr->ino, "state", attr->state, UHSFS_SLOT_FREE,
+				 "the invalid inode must be free");
 	if (!mode_known(attr->mode))
 		return uhsfs_bad(fault, object, attr->ino, "mode", attr->mode, UHSFS_S_IFMT,
 				 UHSFS_RULE_KNOWN);
 	if (attr->flags & ~UHSFS_INODE_FLAGS)
 		return uhsfs_bad(fault, object, attr->ino, "flags", attr->flags, UHSFS_INODE_FLAGS,
 				 UHSFS_RULE_KNOWN);
-	if (attr->blocks > geo->blocks)
+	if (attr->blocks > geo->blocks && !(geo->ro_compat & UHSFS_RO_COMPAT_REFLINK))
 		return uhsfs_bad(fault, object, attr->ino, "blocks", attr->blocks, geo->blocks,
 				 UHSFS_RULE_AT_MOST);
 	if (raw->reserved0 || !uhsfs_is_zero(raw->reserved1, sizeof(raw->reserved1)) ||
-	    raw->prev_image)
+	    (raw->prev_image && !(geo->ro_compat & UHSFS_RO_COMPAT_SNAPSHOTS)))
 		return uhsfs_bad(fault, object, attr->ino, "reserved", 1, 0, UHSFS_RULE_ZERO);
 	if (attr->ino == UHSFS_INO_ROOT && !uhsfs_is_dir(attr->mode))
 		return uhsfs_bad(fault, object, attr->ino, "mode", attr->mode, UHSFS_S_IFDIR,
@@ -384,14 +412,12 @@ int uhsfs_slot_parse(const struct uhsfs_geometry *geo, const void *slot,
 }
 
 int uhsfs_slot_block_check(const struct uhsfs_geometry *geo, const void *image, u64 block,
-			   u64 first_ino, u64 nonce, u64 *block_seq, bool *first,
-			   struct uhsfs_fault *fault)
+			   u64 first_ino, u64 nonce, u64 *block_seq, struct uhsfs_fault *fault)
 {
 	const u8 *bytes = image;
 	const struct uhsfs_slot *lead = image;
 
 	*block_seq = le64_to_cpu(lead->block_seq);
-	*first = le32_to_cpu(lead->h.flags) & UHSFS_REC_FIRST;
 	for (u32 i = 0; i < geo->slots_per_block; i++) {
 		const struct uhsfs_slot *raw = (const void *)(bytes + (size_t)i * geo->slot_size);
 		struct uhsfs_slot_id id = {.ino = first_ino + i, .block = block, .nonce = nonce};
@@ -404,9 +430,6 @@ int uhsfs_slot_block_check(const struct uhsfs_geometry *geo, const void *image, 
 		if (raw->block_seq != lead->block_seq)
 			return uhsfs_bad(fault, object, id.ino, "block_seq",
 					 le64_to_cpu(raw->block_seq), *block_seq, UHSFS_RULE_EQUAL);
-		if (raw->h.flags != lead->h.flags)
-			return uhsfs_bad(fault, object, id.ino, "flags", le32_to_cpu(raw->h.flags),
-					 le32_to_cpu(lead->h.flags), UHSFS_RULE_EQUAL);
 		if (view.attr.seq > *block_seq)
 			return uhsfs_bad(fault, object, id.ino, "seq", view.attr.seq, *block_seq,
 					 UHSFS_RULE_AT_MOST);
@@ -423,7 +446,7 @@ void uhsfs_slot_begin(struct uhsfs_slot_builder *b, const struct uhsfs_geometry 
 	struct uhsfs_slot *raw = slot;
 
 	memset(slot, 0, geo->slot_size);
-	uhsfs_record_init(&raw->h, &id, attr->seq, 0);
+	uhsfs_record_init(&raw->h, &id, attr->seq);
 	raw->nonce = cpu_to_le64(attr->nonce);
 	raw->name_seq_max = cpu_to_le64(attr->name_seq_max);
 	raw->size = cpu_to_le64(attr->size);
@@ -501,8 +524,7 @@ void uhsfs_slot_build_free(const struct uhsfs_geometry *geo, void *slot, u64 ino
 	uhsfs_slot_finish(&b);
 }
 
-void uhsfs_slot_block_seal(const struct uhsfs_geometry *geo, void *image, u64 block, u64 block_seq,
-			   u32 flags)
+void uhsfs_slot_block_seal(const struct uhsfs_geometry *geo, void *image, u64 block, u64 block_seq)
 {
 	u8 *bytes = image;
 
@@ -510,7 +532,6 @@ void uhsfs_slot_block_seal(const struct uhsfs_geometry *geo, void *image, u64 bl
 		struct uhsfs_slot *raw = (void *)(bytes + (size_t)i * geo->slot_size);
 
 		raw->h.block = cpu_to_le64(block);
-		raw->h.flags = cpu_to_le32(flags);
 		raw->block_seq = cpu_to_le64(block_seq);
 		uhsfs_record_seal(raw, geo->slot_size);
 	}

@@ -91,11 +91,10 @@ int uhsfs_slot_parse(const struct uhsfs_geometry *geo, const void *slot,
 /*
  * Check a whole copy of a slot block, which is valid only as a whole: every slot by
  * itself and one block_seq for all.  first_ino: the inode of its first slot.  The
- * copy's seq for the choice between homes is its block_seq, in *block_seq.
+ * copy's seq for the choice between copies is its block_seq, in *block_seq.
  */
 int uhsfs_slot_block_check(const struct uhsfs_geometry *geo, const void *image, u64 block,
-			   u64 first_ino, u64 nonce, u64 *block_seq, bool *first,
-			   struct uhsfs_fault *fault);
+			   u64 first_ino, u64 nonce, u64 *block_seq, struct uhsfs_fault *fault);
 
 /* ---- building ------------------------------------------------------------- */
 
@@ -133,11 +132,10 @@ void uhsfs_slot_build_free(const struct uhsfs_geometry *geo, void *slot, u64 ino
 			   u64 name_seq_max, u64 nonce, u64 seq);
 
 /*
- * Make an image of a whole slot block ready for writing to `block`: address, block_seq,
- * flags and checksum of each of its slots.
+ * Make an image of a whole slot block ready for writing to `block`: address, block_seq
+ * and checksum of each of its slots.
  */
-void uhsfs_slot_block_seal(const struct uhsfs_geometry *geo, void *image, u64 block, u64 block_seq,
-			   u32 flags);
+void uhsfs_slot_block_seal(const struct uhsfs_geometry *geo, void *image, u64 block, u64 block_seq);
 
 UHSFS_END_DECLS
 

@@ -9,6 +9,7 @@
 #include "bytes.h"
 #include "crc32c.h"
 #include "le.h"
+#include "record.h"
 
 static const char object[] = "superblock";
 
@@ -69,6 +70,7 @@ static void decode(const struct uhsfs_super *raw, struct uhsfs_super_info *info)
 	info->compat = le64_to_cpu(raw->compat);
 	info->ro_compat = le64_to_cpu(raw->ro_compat);
 	info->incompat = le64_to_cpu(raw->incompat);
+	geo->ro_compat = info->ro_compat;
 	info->atomic = raw->atomic;
 	info->errors = raw->errors;
 	info->state = raw->state;
@@ -91,6 +93,7 @@ static int check_fields(const struct uhsfs_super *raw, u64 block,
 {
 	const struct uhsfs_geometry *geo = &info->geo;
 	u32 slot = geo->slot_size, unit = geo->erase_unit;
+	u64 features = info->ro_compat;
 
 	if (le32_to_cpu(raw->block_size) != UHSFS_BLOCK_SIZE)
 		return uhsfs_bad(fault, object, block, "block_size", le32_to_cpu(raw->block_size),
@@ -119,9 +122,13 @@ static int check_fields(const struct uhsfs_super *raw, u64 block,
 		return uhsfs_bad(fault, object, block, "writer", 0, 0, "must be padded with zeros");
 	if (raw->reserved0 || !uhsfs_is_zero(raw->reserved1, sizeof(raw->reserved1)))
 		return uhsfs_bad(fault, object, block, "reserved", 1, 0, UHSFS_RULE_ZERO);
-	if (!uhsfs_is_zero(&raw->refcount_root, sizeof(raw->refcount_root)) ||
-	    !uhsfs_is_zero(&raw->snapshot_root, sizeof(raw->snapshot_root)) ||
-	    !uhsfs_is_zero(raw->quota_root, sizeof(raw->quota_root)))
+	/* A root belongs to its feature; whoever has that may keep something there. */
+	if ((!(features & UHSFS_RO_COMPAT_REFLINK) &&
+	     !uhsfs_is_zero(&raw->refcount_root, sizeof(raw->refcount_root))) ||
+	    (!(features & UHSFS_RO_COMPAT_SNAPSHOTS) &&
+	     !uhsfs_is_zero(&raw->snapshot_root, sizeof(raw->snapshot_root))) ||
+	    (!(features & UHSFS_RO_COMPAT_QUOTA) &&
+	     !uhsfs_is_zero(raw->quota_root, sizeof(raw->quota_root))))
 		return uhsfs_bad(fault, object, block, "reserved roots", 1, 0, UHSFS_RULE_ZERO);
 	return 0;
 }
@@ -129,6 +136,17 @@ static int check_fields(const struct uhsfs_super *raw, u64 block,
 static int check_totals(u64 block, const struct uhsfs_super_info *info, struct uhsfs_fault *fault)
 {
 	const struct uhsfs_geometry *geo = &info->geo;
+
+	if (block != uhsfs_super_block(geo, 0) && block != uhsfs_super_block(geo, 1))
+		return uhsfs_bad(fault, object, block, "block", block, uhsfs_super_block(geo, 1),
+				 "must be the place of a superblock");
+	if (!info->epoch || info->epoch > UHSFS_EPOCH_MAX)
+		return uhsfs_bad(fault, object, block, "epoch", info->epoch, UHSFS_EPOCH_MAX,
+				 "must be 1 to the largest");
+	if (uhsfs_seq_epoch(info->seq) < info->epoch ||
+	    uhsfs_seq_epoch(info->seq) > UHSFS_EPOCH_MAX)
+		return uhsfs_bad(fault, object, block, "seq", info->seq, info->epoch,
+				 "must be of the checkpointed epoch or a later one");
 
 	if (info->groups_used < 1 || info->groups_used > uhsfs_group_count(geo))
 		return uhsfs_bad(fault, object, block, "groups_used", info->groups_used,
@@ -153,10 +171,23 @@ static int check_totals(u64 block, const struct uhsfs_super_info *info, struct u
 static int check_region(const struct uhsfs_geometry *geo, u64 block, const char *field, u64 start,
 			u64 homes, struct uhsfs_fault *fault)
 {
-	if (!uhsfs_range_ok(geo, start, homes * geo->homes))
+	if (!uhsfs_space_ok(geo, start, homes * geo->homes))
 		return uhsfs_bad(fault, object, block, field, start, geo->blocks,
 				 "region must lie within the device");
 	return 0;
+}
+
+static bool regions_overlap(const struct uhsfs_geometry *geo, const struct uhsfs_segment_info *seg,
+			    u64 table, u64 map)
+{
+	const u64 start[] = {seg->table, seg->intent[0], seg->intent[1], seg->suspect};
+
+	for (u32 i = 0; i < ARRAY_SIZE(start); i++)
+		for (u32 j = i + 1; j < ARRAY_SIZE(start); j++)
+			if (uhsfs_overlaps(start[i], (i ? map : table) * geo->homes, start[j],
+					   map * geo->homes))
+				return true;
+	return false;
 }
 
 static int check_segments(const struct uhsfs_super *raw, u64 block, struct uhsfs_super_info *info,
@@ -200,6 +231,9 @@ static int check_segments(const struct uhsfs_super *raw, u64 block, struct uhsfs
 					   fault);
 		if (err)
 			return err;
+		if (regions_overlap(&info->geo, seg, table, map))
+			return uhsfs_bad(fault, object, block, "segment", i, info->segments,
+					 "regions must not overlap");
 	}
 	return 0;
 }
@@ -220,8 +254,8 @@ int uhsfs_super_decode(const struct uhsfs_super *raw, u64 block, struct uhsfs_su
 		return uhsfs_bad(fault, object, block, "block", le64_to_cpu(raw->block), block,
 				 UHSFS_RULE_EQUAL);
 	decode(raw, info);
-	/* The rest of another version may mean anything: only its number and features count. */
-	if (info->version != UHSFS_FORMAT_VERSION)
+	/* The rest may mean anything: only the version's number and the features count. */
+	if (info->version != UHSFS_FORMAT_VERSION || info->incompat & ~UHSFS_INCOMPAT_SUPPORTED)
 		return 0;
 	err = check_fields(raw, block, info, fault);
 	if (err)
@@ -281,6 +315,15 @@ void uhsfs_super_encode(const struct uhsfs_super_info *info, u64 block, struct u
 		raw->segment[i].suspect = cpu_to_le64(seg->suspect);
 	}
 	raw->crc = cpu_to_le32(super_crc(raw));
+}
+
+int uhsfs_super_choose(const struct uhsfs_super_info *a, const struct uhsfs_super_info *b)
+{
+	if (!a && !b)
+		return -EUCLEAN;
+	if (a && b)
+		return b->seq > a->seq;
+	return !a;
 }
 
 enum uhsfs_access uhsfs_super_access(const struct uhsfs_super_info *info, u64 *unknown)

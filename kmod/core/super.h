@@ -48,14 +48,20 @@ bool uhsfs_super_recognise(const void *block);
 /*
  * Check one copy, read from `block`, and decode it.  -EUCLEAN with the fault.
  * Feature bits are not judged here: ask uhsfs_super_access() before using anything
- * else of info; of another format version only version, features, uuid and label are
- * decoded and the rest must not be used.
+ * else of info.  Of another format version, or with unknown incompatible features, only
+ * version, features, uuid and label are meant as they are decoded.
  */
 int uhsfs_super_decode(const struct uhsfs_super *raw, u64 block, struct uhsfs_super_info *info,
 		       struct uhsfs_fault *fault);
 
 /* The sealed image of info for `block`. */
 void uhsfs_super_encode(const struct uhsfs_super_info *info, u64 block, struct uhsfs_super *raw);
+
+/*
+ * Which copy counts, 0 or 1, given the decoded ones (NULL: damaged); the other one is
+ * overwritten next.  -EUCLEAN if there is none.
+ */
+int uhsfs_super_choose(const struct uhsfs_super_info *a, const struct uhsfs_super_info *b);
 
 enum uhsfs_access {
 	UHSFS_ACCESS_NONE, /* unknown incompatible features or another format version */

@@ -37,12 +37,13 @@ bool uhsfs_xattr_name_ok(u8 space, const u8 *name, size_t len)
  */
 static bool entry_at(const u8 *stream, u32 len, u32 at, struct uhsfs_xattr_item *item, u32 *size)
 {
-	const u8 *entry = stream + at;
+	const u8 *entry;
 	u32 left;
 
 	if (at >= len || len - at < HEAD)
 		return false;
 	left = len - at;
+	entry = stream + at;	/* an empty stream may be NULL */
 	item->space = entry[offsetof(struct uhsfs_xattr, space)];
 	item->name_len = entry[offsetof(struct uhsfs_xattr, name_len)];
 	item->value_len = uhsfs_get_le32(entry + offsetof(struct uhsfs_xattr, value_len));
@@ -292,7 +293,7 @@ void uhsfs_xattr_build(struct uhsfs_xattr_block *b, const struct uhsfs_geometry 
 	uhsfs_assert(i < uhsfs_xattr_data_blocks(bytes));
 	used = part_of(bytes, i);
 	memset(b, 0, sizeof(*b));
-	uhsfs_record_init(&b->h, &id, seq, 0);
+	uhsfs_record_init(&b->h, &id, seq);
 	b->used = cpu_to_le32(used);
 	b->position = cpu_to_le32(i);
 	memcpy(b->bytes, (const u8 *)stream + i * UHSFS_XATTR_PAYLOAD, used);
@@ -308,7 +309,7 @@ void uhsfs_xattr_build_index(struct uhsfs_xattr_block *b, const struct uhsfs_geo
 	uhsfs_assert(count >= 2 && count <= UHSFS_XATTR_INDEX_MAX);
 	count = min_t(u32, count, UHSFS_XATTR_INDEX_MAX);
 	memset(b, 0, sizeof(*b));
-	uhsfs_record_init(&b->h, &id, seq, 0);
+	uhsfs_record_init(&b->h, &id, seq);
 	b->level = cpu_to_le16(1);
 	b->count = cpu_to_le16((u16)count);
 	for (u32 i = 0; i < count; i++)

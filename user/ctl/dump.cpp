@@ -43,6 +43,22 @@ Super read_super(const Device &device, std::uint64_t block) {
     return super;
 }
 
+// Copy 1, whose place follows from the size of the filesystem. If copy 0 does not say it, it
+// is that of the device, or the smallest.
+Super read_second(const Device &device, const Super &first) {
+    uhsfs_geometry geo = {};
+
+    geo.blocks = device.blocks();
+    if (first.code == 0 && first.info->version == UHSFS_FORMAT_VERSION)
+        geo.blocks = std::min<std::uint64_t>(first.info->geo.blocks, device.blocks());
+    Super second = read_super(device, uhsfs_super_block(&geo, 1));
+    if (first.code == 0 || second.recognised || device.blocks() < UHSFS_MIN_BLOCKS)
+        return second;
+    geo.blocks = UHSFS_MIN_BLOCKS;
+    Super other = read_super(device, uhsfs_super_block(&geo, 1));
+    return other.recognised ? std::move(other) : std::move(second);
+}
+
 Value super_copy_value(const Super &super, bool counts) {
     Copy copy;
 
@@ -73,11 +89,7 @@ Result<void> run_dump_super(const Arguments &arguments, Report &report) {
     if (device.blocks() <= UHSFS_SB_BLOCK)
         return tl::make_unexpected(no_filesystem(path));
     const Super first = read_super(device, UHSFS_SB_BLOCK);
-    const bool sound = first.code == 0 && first.info->version == UHSFS_FORMAT_VERSION;
-    const std::uint64_t blocks =
-        sound ? std::min<std::uint64_t>(first.info->geo.blocks, device.blocks()) : device.blocks();
-    const Super second =
-        read_super(device, std::min<std::uint64_t>(blocks, UHSFS_GROUP_BLOCKS) - 1);
+    const Super second = read_second(device, first);
     if (!first.recognised && !second.recognised)
         return tl::make_unexpected(no_filesystem(path));
     const bool use_second = first.code != 0

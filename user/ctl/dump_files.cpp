@@ -109,9 +109,8 @@ Result<void> run_dump_dir(const Arguments &arguments, Report &report) {
                                      {"position", 8},
                                      {"logical", 10},
                                      {"block", 10},
-                                     {"state", 13},
+                                     {"state", 10},
                                      {"counts", 6},
-                                     {"first", 6},
                                      {"seq", 12},
                                      {"fault", 6}});
         each_chain(volume, dir, info, extents, [&](std::uint32_t, const auto &chain) {

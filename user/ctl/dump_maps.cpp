@@ -32,8 +32,8 @@ bool judge(const Home &home, std::string_view what, const Volume &volume, Report
     return home.valid();
 }
 
-const std::vector<Column> copy_columns = {{"of", 16},   {"block", 10}, {"state", 13}, {"counts", 6},
-                                          {"first", 6}, {"seq", 12},   {"fault", 6}};
+const std::vector<Column> copy_columns = {{"of", 16},    {"block", 10}, {"state", 10},
+                                          {"counts", 6}, {"seq", 12},   {"fault", 6}};
 
 // Rows for the copies of a home.
 void copy_rows(std::string_view of, const Home &home, Report &report) {

@@ -79,7 +79,7 @@ void add_geometry(const Volume &volume, Report &report) {
 
 Result<void> run_info(const Arguments &arguments, Report &report) {
     const std::string &path = arguments.words().at(0);
-    const Volume volume = UHSFS_TRY(open_volume(path, {.search = true, .foreign = true}));
+    const Volume volume = UHSFS_TRY(open_volume(path, {.foreign = true}));
     const uhsfs_super_info &super = volume.super();
     Value states = Value::array();
 
@@ -121,8 +121,7 @@ Result<void> run_features(const Arguments &arguments, Report &report) {
     uhsfs_access access = UHSFS_ACCESS_WRITE;
 
     if (device) {
-        const Volume volume =
-            UHSFS_TRY(open_volume(arguments.words().at(0), {.search = true, .foreign = true}));
+        const Volume volume = UHSFS_TRY(open_volume(arguments.words().at(0), {.foreign = true}));
         super = volume.super();
         access = volume.access();
         report.add("device", arguments.words().at(0));

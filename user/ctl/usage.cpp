@@ -204,7 +204,8 @@ private:
                 readable = false;
                 continue;
             }
-            zone_number = map.record->zone;
+            if (half == 0)
+                zone_number = map.record->zone;
             if (blocks > from)
                 used += uhsfs_map_count(map.record->bits,
                                         std::min<std::uint32_t>(blocks - from, UHSFS_MAP_BITS));

@@ -61,8 +61,7 @@ std::string use_of(const std::string &device) {
 
 Status check(const std::string &device, std::optional<int> fd, Output &output) {
     const std::string use = use_of(device);
-    const VolumeOptions search{.search = true, .foreign = false};
-    const auto volume = Volume::open(device, OpenMode::read, search);
+    const auto volume = Volume::open(device, OpenMode::read);
 
     if (!volume) {
         output.error(volume.error(), status_of(volume.error()));

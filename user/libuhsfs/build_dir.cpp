@@ -122,8 +122,8 @@ Result<void> Builder::write_bucket(const NewInode &inode, std::uint64_t logical,
     const uhsfs_ext &ext = *std::prev(next);
     const std::uint64_t home = ext.physical + (logical - ext.logical) * geo().homes;
 
-    uhsfs_bucket_seal(&bucket, home, draw(), UHSFS_REC_FIRST);
-    return write(home, {reinterpret_cast<const std::uint8_t *>(&bucket), sizeof(bucket)});
+    uhsfs_bucket_seal(&bucket, home, draw());
+    return write_home(home, &bucket);
 }
 
 Result<void> Builder::make_directory(NewInode &inode, std::vector<DirEntry> &entries) {

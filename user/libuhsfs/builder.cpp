@@ -14,8 +14,6 @@
 
 namespace uhsfs {
 
-// Everything mkfs writes belongs to this epoch.
-constexpr std::uint32_t first_epoch = 1;
 // Purposes of KeySource below this are the layout's.
 constexpr std::uint64_t generation_purpose = std::uint64_t{1} << 32;
 
@@ -80,11 +78,24 @@ Result<void> Builder::begin() {
             old.version == UHSFS_FORMAT_VERSION)
             places.push_back(uhsfs_super_block(&old.geo, 1));
     }
-    places.push_back(std::min<std::uint64_t>(device_->blocks(), UHSFS_GROUP_BLOCKS) - 1);
+    // Its first copy may be too damaged to say where; readers look in both places.
+    places.insert(places.end(), {UHSFS_SB_COPY_SMALL, UHSFS_SB_COPY});
     for (const std::uint64_t place : places)
         if (place < device_->blocks())
             UHSFS_TRY(sink_.zero(place, 1));
     return sink_.flush();
+}
+
+// Both copies of a shadow home are written the first time, so that an invalid one is never
+// just what stood there before.
+Result<void> Builder::write_home(std::uint64_t home, void *record) {
+    const auto *bytes = static_cast<const std::uint8_t *>(record);
+
+    UHSFS_TRY(sink_.write(home, {bytes, block_size}));
+    if (geo().homes == 1)
+        return {};
+    uhsfs_record_move(record, block_size, home + 1);
+    return sink_.write(home + 1, {bytes, block_size});
 }
 
 // ---- chunks --------------------------------------------------------------------------------
@@ -125,6 +136,7 @@ Result<std::shared_ptr<Builder::Chunk>> Builder::new_chunk() {
     entry.nonce = uhsfs_chunk_nonce(&geo(), chunk->number, entry.incarnation);
     entry.gen_base =
         static_cast<std::uint32_t>(keys_.number(generation_purpose + chunk->number)) | 1;
+    entry.birth = first_epoch;
     table_.push_back(entry);
     chunks_.emplace(chunk->number, chunk);
     return chunk;
@@ -192,8 +204,12 @@ Result<void> Builder::write_chunk(Chunk &chunk) {
         if (!used)
             continue;
         const std::uint64_t home = uhsfs_slot_home(&geo(), entry.block, first + i);
-        uhsfs_slot_block_seal(&geo(), image.data(), home, draw(), UHSFS_REC_FIRST);
-        UHSFS_TRY(sink_.write(home, image.span()));
+        const std::uint64_t block_seq = draw();
+        for (std::uint32_t copy = 0; copy < geo().homes; copy++) {
+            uhsfs_slot_block_seal(&geo(), image.data(), home + copy, block_seq);
+            UHSFS_TRY(sink_.write(home + copy, image.span()));
+        }
+        table_[chunk.number].written |= static_cast<std::uint16_t>(1U << i / geo().slots_per_block);
     }
     chunks_.erase(chunk.number);
     return {};
@@ -206,7 +222,7 @@ Result<void> Builder::write_table() {
         uhsfs_place place = {};
         uhsfs_table_block block = {};
         uhsfs_chunk_table_place(&info_, first, &place);
-        uhsfs_table_init(&block, &geo(), place.home, place.first, draw(), UHSFS_REC_FIRST);
+        uhsfs_table_init(&block, &geo(), place.home, place.first, draw());
         // A table block ends with its segment.
         const uhsfs_segment_info *segment = uhsfs_super_segment(&info_, first);
         const std::uint64_t end = std::min<std::uint64_t>(
@@ -214,8 +230,7 @@ Result<void> Builder::write_table() {
         for (std::uint64_t i = first; i < end; i++)
             uhsfs_chunk_encode(&table_[i], &block.chunk[i - first]);
         uhsfs_record_seal(&block, sizeof(block));
-        UHSFS_TRY(sink_.write(place.home,
-                              {reinterpret_cast<const std::uint8_t *>(&block), sizeof(block)}));
+        UHSFS_TRY(write_home(place.home, &block));
         first = end;
     }
     return {};
@@ -234,11 +249,9 @@ Result<void> Builder::write_maps() {
                 uhsfs_chunk_map_place(&info_, segment.first_chunk + at, which, &place);
                 const uhsfs_map_id id = {.kind = kind, .block = place.home, .index = place.first};
                 // Of epoch 0, which is over: all clear.
-                uhsfs_map_init(block.get(), &geo(), &id, draw(), 0, UHSFS_REC_FIRST);
+                uhsfs_map_init(block.get(), &geo(), &id, draw(), 0);
                 uhsfs_map_seal(block.get());
-                UHSFS_TRY(sink_.write(
-                    place.home,
-                    {reinterpret_cast<const std::uint8_t *>(block.get()), sizeof(*block)}));
+                UHSFS_TRY(write_home(place.home, block.get()));
             }
         }
     }
@@ -253,13 +266,12 @@ Result<void> Builder::write_bitmaps() {
             const std::uint64_t home = uhsfs_bitmap_home(&geo(), group, half);
             const uhsfs_map_id id = {
                 .kind = UHSFS_MAP_BITMAP, .block = home, .index = 2 * group + half};
-            uhsfs_map_init(block.get(), &geo(), &id, draw(), 0, UHSFS_REC_FIRST);
-            block->zone = space_.zone(group);
+            uhsfs_map_init(block.get(), &geo(), &id, draw(), 0);
+            block->zone = half == 0 ? space_.zone(group) : UHSFS_ZONE_UNASSIGNED;
             std::memcpy(block->bits, space_.bits(group) + half * sizeof(block->bits),
                         sizeof(block->bits));
             uhsfs_map_seal(block.get());
-            UHSFS_TRY(sink_.write(
-                home, {reinterpret_cast<const std::uint8_t *>(block.get()), sizeof(*block)}));
+            UHSFS_TRY(write_home(home, block.get()));
         }
     }
     return {};

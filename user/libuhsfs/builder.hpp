@@ -81,6 +81,8 @@ public:
     // extent. `large`: in the large zone.
     Result<Run> extend(NewInode &inode, std::uint64_t logical, std::uint64_t count, bool large);
     Result<void> write(std::uint64_t block, Bytes from) { return sink_.write(block, from); }
+    // The first image of a home, a sealed record of one block, to all its copies. Moves it.
+    Result<void> write_home(std::uint64_t home, void *record);
     // The whole content of a small file or a symlink: to data if it fits, else to blocks.
     Result<void> set_content(NewInode &inode, Bytes content, bool links);
 

@@ -94,9 +94,6 @@ void Checker::check_group(std::uint64_t group) {
         }
     }
     end_run(start + UHSFS_GROUP_BLOCKS);
-    if (maps[0] && maps[1] && maps[0].record->zone != maps[1].record->zone)
-        findings_.add(make_fault("bitmap", group, "zone", maps[0].record->zone,
-                                 maps[1].record->zone, "must be the same in both halves"));
 }
 
 void Checker::check_totals() {

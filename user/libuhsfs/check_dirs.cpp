@@ -113,7 +113,6 @@ void Checker::check_chain(Directory &dir, const Inode &inode, const uhsfs_dir_in
                 const auto *b = reinterpret_cast<const uhsfs_bucket *>(bytes);
                 uhsfs_bucket_at here = at;
                 here.block = where;
-                copy.first = (le32_to_cpu(b->h.flags) & UHSFS_REC_FIRST) != 0;
                 copy.seq = le64_to_cpu(b->h.seq);
                 return uhsfs_bucket_check(b, &geo_, &here, &copy.fault);
             },

@@ -191,7 +191,7 @@ void Checker::read_map(std::uint64_t chunk, unsigned which, const uhsfs_segment_
 }
 
 void Checker::read_maps() {
-    newest_epoch_ = super_.epoch == UINT32_MAX ? super_.epoch : super_.epoch + 1;
+    newest_epoch_ = super_.epoch + 1;
     const auto each = [&](unsigned which) {
         for (unsigned i = 0; i < super_.segments; i++) {
             const uhsfs_segment_info &segment = super_.segment[i];

@@ -2,9 +2,9 @@
 /*
  * Slots: every block of every chunk, and the inodes in them.
  *
- * A slot block without a valid copy is damage if the chunk says that a slot of it is in use.
- * Else it was never written, or its first write was cut off, which no other place tells from
- * damage to FREE slots: that is a note.
+ * A slot block without a valid copy is damage if the chunk says that its home was written:
+ * what it knew of FREE slots is lost as well. Else its first write was cut off, if there
+ * ever was one: that is a note.
  */
 #include <fmt/format.h>
 
@@ -58,6 +58,7 @@ void Checker::scan(bool only_marked, const std::function<void(const SlotBlock &)
                 late.number * geo_.slots_per_chunk + std::uint64_t{i} * geo_.slots_per_block;
             block.in_use = late.info.in_use >> (i * geo_.slots_per_block) &
                            ((std::uint64_t{1} << geo_.slots_per_block) - 1);
+            block.written = (late.info.written >> i & 1) != 0;
             const auto read = volume_.slot_block(block.first_ino);
             if (!read)
                 break;
@@ -99,7 +100,7 @@ void Checker::read_marked() {
             });
             return;
         }
-        const bool lost = block.in_use != 0;
+        const bool lost = block.written;
         for (unsigned i = 0; i < geo_.slots_per_block; i++)
             if (block.first_ino + i != UHSFS_INO_INVALID)
                 recovery_.add_empty(block.first_ino + i,
@@ -163,6 +164,10 @@ void Checker::check_block(const SlotBlock &block) {
     if (!block.home.valid())
         return check_lost_block(block);
     check_home(block.home, slot_block, recent);
+    if (!block.written && !recent)
+        findings_.add(make_fault("chunk", block.chunk, "written", 0, 1,
+                                 "must have the bits of the slot homes that were written"),
+                      fmt::format("inodes from {}", block.first_ino));
     check_seq("slot", block.first_ino, "block_seq",
               block.home.copy[static_cast<std::size_t>(block.home.chosen)].seq);
     for (unsigned i = 0; i < geo_.slots_per_block; i++)
@@ -170,7 +175,7 @@ void Checker::check_block(const SlotBlock &block) {
 }
 
 void Checker::check_lost_block(const SlotBlock &block) {
-    if (block.in_use != 0) {
+    if (block.written) {
         check_home(block.home, slot_block, false,
                    fmt::format("inodes {} to {}", block.first_ino,
                                block.first_ino + geo_.slots_per_block - 1));
@@ -184,7 +189,7 @@ void Checker::check_lost_block(const SlotBlock &block) {
         if (code != 0 && code != EUCLEAN)
             notes_.add(make_fault(slot_block, block.home.block + i, "read error",
                                   static_cast<std::uint64_t>(code), 0, "must be readable"),
-                       "no slot of it is in use");
+                       "it was never written");
         for (unsigned j = 0; image != nullptr && j < geo_.slots_per_block; j++) {
             uhsfs_slot slot = {};
             std::memcpy(&slot, image + std::size_t{j} * geo_.slot_size, sizeof(slot));
@@ -192,8 +197,8 @@ void Checker::check_lost_block(const SlotBlock &block) {
                 le64_to_cpu(slot.nonce) != block.info->nonce)
                 continue;
             notes_.add(block.home.copy[i].fault,
-                       fmt::format("in block {}, which has no slot in use: its first write was "
-                                   "cut off, or it is damaged",
+                       fmt::format("in block {}, which was never written: its first write was "
+                                   "cut off",
                                    block.home.block + i));
             break;
         }

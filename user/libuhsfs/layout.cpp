@@ -125,9 +125,11 @@ Result<void> check_options(const LayoutOptions &options) {
 std::pair<std::uint64_t, std::uint64_t> group_space(const uhsfs_geometry &geo,
                                                     std::uint64_t group) {
     const std::uint64_t lead = UHSFS_BITMAP_OFFSET + UHSFS_GROUP_MAPS * std::uint64_t{geo.homes};
-    const std::uint64_t super = group == 0 ? 1 : 0;
+    // The second superblock is the end of the first group, or stands in it.
+    const std::uint64_t end =
+        group == 0 ? uhsfs_super_block(&geo, 1) : uhsfs_group_blocks(&geo, group);
 
-    return {group * UHSFS_GROUP_BLOCKS + lead, uhsfs_group_blocks(&geo, group) - lead - super};
+    return {group * UHSFS_GROUP_BLOCKS + lead, end - lead};
 }
 
 // As many segments as one inode per 16 KiB takes, if there is room for so many.
@@ -178,6 +180,8 @@ Result<uhsfs_super_info> make_layout(const LayoutOptions &options, const KeySour
     info.reserve_blocks =
         std::clamp<std::uint64_t>(info.geo.blocks / reserve_part, reserve_least, reserve_most);
     info.made_ns = options.now_ns;
+    info.epoch = first_epoch;
+    info.seq = uhsfs_seq_make(first_epoch, 0);
     place_segments(info);
     return info;
 }

@@ -20,6 +20,9 @@
 
 namespace uhsfs {
 
+// Everything mkfs writes belongs to this epoch.
+inline constexpr std::uint32_t first_epoch = 1;
+
 using Uuid = std::array<std::uint8_t, UHSFS_UUID_LEN>;
 
 // Everything random of a new filesystem comes from one seed.

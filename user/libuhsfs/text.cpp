@@ -313,7 +313,6 @@ Value describe(const Copy &copy, std::uint64_t block, bool chosen) {
     value.add("block", block);
     value.add("state", copy.code == 0 ? "valid" : copy.code == EUCLEAN ? "damaged" : "unreadable");
     value.add("counts", chosen);
-    value.add("first", copy.first);
     value.add("seq", copy.code == 0 ? seq_value(copy.seq) : Value::null("-"));
     if (copy.code == EUCLEAN)
         fault = fault_text(copy.fault);
@@ -324,20 +323,7 @@ Value describe(const Copy &copy, std::uint64_t block, bool chosen) {
 }
 
 Value describe_copy(const Home &home, unsigned copy) {
-    const std::uint64_t block = home.block + copy;
-
-    if (home.valid() && home.copy.at(copy).code == EUCLEAN &&
-        home.copy.at(static_cast<std::size_t>(home.chosen)).first) {
-        Value value = Value::object();
-        value.add("block", block);
-        value.add("state", "never-written");
-        value.add("counts", false);
-        value.add("first", false);
-        value.add("seq", Value::null("-"));
-        value.add("fault", Value::null("-"));
-        return value;
-    }
-    return describe(home.copy.at(copy), block, home.chosen == static_cast<int>(copy));
+    return describe(home.copy.at(copy), home.block + copy, home.chosen == static_cast<int>(copy));
 }
 
 namespace {
@@ -345,12 +331,14 @@ namespace {
 std::uint64_t number(__le64 value) { return le64_to_cpu(value); }
 std::uint32_t number(__le32 value) { return le32_to_cpu(value); }
 
-// A byte array that ends at its first NUL, or at its end.
+// A zero-padded byte array. What stands behind a zero is damage, and shown.
 template <std::size_t N>
 std::string_view text_of(const std::uint8_t (&bytes)[N]) {
-    const char *start = reinterpret_cast<const char *>(bytes);
+    std::size_t length = N;
 
-    return {start, ::strnlen(start, N)};
+    while (length != 0 && bytes[length - 1] == 0)
+        length--;
+    return {reinterpret_cast<const char *>(bytes), length};
 }
 
 template <std::size_t N>
@@ -390,18 +378,14 @@ Value describe_segments(const uhsfs_super &super) {
 
 Value describe(const uhsfs_header &header) {
     Value value = Value::object();
-    const std::uint32_t flags = number(header.flags);
-    std::string text = (flags & UHSFS_REC_FIRST) != 0 ? "first" : "";
 
-    if ((flags & ~UHSFS_REC_FLAGS) != 0)
-        text += fmt::format("{}{:#x}", text.empty() ? "" : " ", flags & ~UHSFS_REC_FLAGS);
     value.add("magic", Value::word(tag_text(number(header.magic))));
     value.add("crc", hex_value(number(header.crc)));
     value.add("fsid", hex_value(number(header.fsid)));
     value.add("block", number(header.block));
     value.add("owner-ino", number(header.owner_ino));
     value.add("owner-generation", number(header.owner_gen));
-    value.add("flags", flags, text.empty() ? "none" : text);
+    value.add("flags", number(header.flags));
     value.add("seq", seq_value(number(header.seq)));
     return value;
 }
@@ -427,7 +411,7 @@ Value describe(const uhsfs_super &s) {
     v.add("erase-unit", blocks_value(number(s.erase_unit)));
     v.add("atomic",
           Value::number(s.atomic, fmt::format("{} ({})", s.atomic, atomic_word(s.atomic))));
-    v.add("errors",
+    v.add("errors-mode",
           Value::number(s.errors, fmt::format("{} ({})", s.errors, errors_word(s.errors))));
     v.add("state", Value::number(s.state, (s.state & UHSFS_STATE_ERROR) != 0
                                               ? fmt::format("{:#x} (damage was found)", s.state)
@@ -484,6 +468,8 @@ Value describe(const uhsfs_chunk &chunk, std::uint64_t chunk_number) {
     value.add("slots-in-use", std::popcount(number(chunk.in_use)));
     value.add("incarnation", number(chunk.incarnation));
     value.add("generation-base", number(chunk.gen_base));
+    value.add("birth", number(chunk.birth));
+    value.add("written", hex_value(le16_to_cpu(chunk.written)));
     value.add("nonce", hex_value(number(chunk.nonce)));
     return value;
 }

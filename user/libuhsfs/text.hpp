@@ -73,8 +73,7 @@ Value mode_value(std::uint32_t mode);
 Value describe(const uhsfs_fault &fault);
 // What a copy of a home is: number, block, state ("valid", "damaged", "unreadable"), fault.
 Value describe(const Copy &copy, std::uint64_t block, bool chosen);
-// Copy 0 or 1 of a home. The sibling of a FIRST image, which may be anything, is
-// "never-written".
+// Copy 0 or 1 of a home.
 Value describe_copy(const Home &home, unsigned copy);
 
 Value describe(const uhsfs_header &header);

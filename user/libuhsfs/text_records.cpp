@@ -208,7 +208,35 @@ Value describe_extent_root(Bytes bytes) {
     return value;
 }
 
-// The records of a slot, added by name; stops where one does not fit.
+// The key and the value of one record of a slot.
+std::pair<std::string, Value> describe_tlv(std::uint16_t type, Bytes bytes) {
+    switch (type) {
+        case UHSFS_TLV_NAME:
+            return {"name", describe_name(bytes)};
+        case UHSFS_TLV_INTENT:
+            return {"intent", describe_intent(bytes)};
+        case UHSFS_TLV_NAMES:
+            return {"names-tree", describe_names_root(bytes)};
+        case UHSFS_TLV_DIR:
+            return {"directory", describe_dir(bytes)};
+        case UHSFS_TLV_DEVICE:
+            return {"device", describe_device(bytes)};
+        case UHSFS_TLV_XATTRS:
+            return {"xattrs", describe_xattrs(bytes)};
+        case UHSFS_TLV_XATTR_ROOT:
+            return {"xattr-blocks", describe_xattr_root(bytes)};
+        case UHSFS_TLV_INLINE:
+            return {"inline", describe_inline(bytes)};
+        case UHSFS_TLV_EXTENTS:
+            return {"extents", describe_extents(bytes, bytes.size() / sizeof(uhsfs_extent))};
+        case UHSFS_TLV_EXTENT_ROOT:
+            return {"extent-tree", describe_extent_root(bytes)};
+        default:
+            return {fmt::format("record-{}", type), Value::word(hex_string(chars(bytes)))};
+    }
+}
+
+// The records of a slot. A damaged one may have a type twice, and end within a record.
 void add_tlvs(Value &value, Bytes body) {
     while (!body.empty()) {
         uhsfs_tlv head = {};
@@ -218,43 +246,13 @@ void add_tlvs(Value &value, Bytes body) {
         }
         const std::size_t len = le16_to_cpu(head.len);
         const Bytes bytes = part(body, sizeof(head), len);
+        auto [key, record] = describe_tlv(le16_to_cpu(head.type), bytes);
+        const std::string plain = key;
+        for (unsigned times = 2; value.find(key) != nullptr; times++)
+            key = fmt::format("{}-{}", plain, times);
+        value.add(key, std::move(record));
         if (bytes.size() < len)
-            value.add("cut-off-record", le16_to_cpu(head.type));
-        switch (le16_to_cpu(head.type)) {
-            case UHSFS_TLV_NAME:
-                value.add("name", describe_name(bytes));
-                break;
-            case UHSFS_TLV_INTENT:
-                value.add("intent", describe_intent(bytes));
-                break;
-            case UHSFS_TLV_NAMES:
-                value.add("names-tree", describe_names_root(bytes));
-                break;
-            case UHSFS_TLV_DIR:
-                value.add("directory", describe_dir(bytes));
-                break;
-            case UHSFS_TLV_DEVICE:
-                value.add("device", describe_device(bytes));
-                break;
-            case UHSFS_TLV_XATTRS:
-                value.add("xattrs", describe_xattrs(bytes));
-                break;
-            case UHSFS_TLV_XATTR_ROOT:
-                value.add("xattr-blocks", describe_xattr_root(bytes));
-                break;
-            case UHSFS_TLV_INLINE:
-                value.add("inline", describe_inline(bytes));
-                break;
-            case UHSFS_TLV_EXTENTS:
-                value.add("extents", describe_extents(bytes, bytes.size() / sizeof(uhsfs_extent)));
-                break;
-            case UHSFS_TLV_EXTENT_ROOT:
-                value.add("extent-tree", describe_extent_root(bytes));
-                break;
-            default:
-                value.add(fmt::format("record-{}", le16_to_cpu(head.type)),
-                          Value::word(hex_string(chars(bytes))));
-        }
+            value.add("cut-off-bytes", len - bytes.size());
         body = after(body, sizeof(head) + (len + record_align - 1) / record_align * record_align);
     }
 }

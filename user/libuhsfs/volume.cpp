@@ -67,8 +67,8 @@ void Home::choose() {
         chosen = copy[0].code == 0 ? 0 : -1;
         return;
     }
-    const uhsfs_copy a = {.valid = copy[0].code == 0, .first = copy[0].first, .seq = copy[0].seq};
-    const uhsfs_copy b = {.valid = copy[1].code == 0, .first = copy[1].first, .seq = copy[1].seq};
+    const uhsfs_copy a = {.valid = copy[0].code == 0, .seq = copy[0].seq};
+    const uhsfs_copy b = {.valid = copy[1].code == 0, .seq = copy[1].seq};
     chosen = uhsfs_home_choose(&a, &b, &suspicious);
     if (chosen < 0)
         chosen = -1;
@@ -112,10 +112,7 @@ HomeOf<Record> read_record(const Volume &volume, std::uint64_t block, Check chec
     return result;
 }
 
-void take_header(const uhsfs_header &header, Copy &copy) {
-    copy.first = (le32_to_cpu(header.flags) & UHSFS_REC_FIRST) != 0;
-    copy.seq = le64_to_cpu(header.seq);
-}
+void take_header(const uhsfs_header &header, Copy &copy) { copy.seq = le64_to_cpu(header.seq); }
 
 }  // namespace
 
@@ -155,32 +152,15 @@ std::unique_ptr<SuperCopy> read_super(const Device &device, std::uint64_t block)
     return copy;
 }
 
-std::uint64_t last_of_group_0(std::uint64_t blocks) {
-    return std::min<std::uint64_t>(blocks, UHSFS_GROUP_BLOCKS) - 1;
-}
+// Copy 1 when copy 0 does not say how large the filesystem is.
+std::unique_ptr<SuperCopy> find_second(const Device &device) {
+    auto copy = read_super(device, UHSFS_SB_COPY);
 
-// A sound copy anywhere in group 0, the last one if there are several.
-std::unique_ptr<SuperCopy> search_super(const Device &device) {
-    constexpr std::uint64_t step = 256;
-    AlignedBuffer buffer(step * block_size);
-
-    for (std::uint64_t end = last_of_group_0(device.blocks()) + 1; end > UHSFS_SB_BLOCK + 1;) {
-        const std::uint64_t start = end > step ? end - step : 0;
-        const MutableBytes part = buffer.span().first((end - start) * block_size);
-        const bool read = device.read(start, part).has_value();
-        for (std::uint64_t block = end; read && block-- > std::max<std::uint64_t>(start, 2);) {
-            const std::uint8_t *image = part.data() + (block - start) * block_size;
-            if (!uhsfs_super_recognise(image))
-                continue;
-            auto copy = std::make_unique<SuperCopy>();
-            std::memcpy(copy->raw.data(), image, block_size);
-            decode_super(*copy, block);
-            if (copy->code == 0)
-                return copy;
-        }
-        end = start;
-    }
-    return nullptr;
+    if (copy->code == 0)
+        return copy;
+    auto small = read_super(device, UHSFS_SB_COPY_SMALL);
+    return small->code == 0 || device.blocks() <= UHSFS_SB_COPY ? std::move(small)
+                                                                : std::move(copy);
 }
 
 std::string super_text(const SuperCopy &copy) {
@@ -196,12 +176,8 @@ Result<void> Volume::load_super(const VolumeOptions &options) {
         return fail(EINVAL, path(), fmt::format("{} bytes hold no filesystem", device_.bytes()));
     copies_[0] = read_super(device_, UHSFS_SB_BLOCK);
     const bool sound = copies_[0]->code == 0 && copies_[0]->info.version == UHSFS_FORMAT_VERSION;
-    const std::uint64_t blocks = sound ? copies_[0]->info.geo.blocks : device_.blocks();
-    copies_[1] = read_super(device_, last_of_group_0(blocks));
-    if (copies_[0]->code != 0 && copies_[1]->code != 0 && options.search) {
-        if (auto found = search_super(device_))
-            copies_[1] = std::move(found);
-    }
+    copies_[1] = sound ? read_super(device_, uhsfs_super_block(&copies_[0]->info.geo, 1))
+                       : find_second(device_);
     if (copies_[0]->code != 0 && copies_[1]->code != 0) {
         if (!copies_[0]->recognised && !copies_[1]->recognised && copies_[0]->code == EUCLEAN)
             return fail(EINVAL, path(), "no uhsfs filesystem here");
@@ -209,8 +185,10 @@ Result<void> Volume::load_super(const VolumeOptions &options) {
                     fmt::format("both superblocks are bad: {}; {}", super_text(*copies_[0]),
                                 super_text(*copies_[1])));
     }
-    chosen_ = copies_[0]->code != 0 ||
-              (copies_[1]->code == 0 && copies_[1]->info.seq > copies_[0]->info.seq);
+    const auto sound_info = [](const SuperCopy &copy) {
+        return copy.code == 0 ? &copy.info : nullptr;
+    };
+    chosen_ = uhsfs_super_choose(sound_info(*copies_[0]), sound_info(*copies_[1]));
     super_ = &copies_[static_cast<std::size_t>(chosen_)]->info;
     std::uint64_t unknown = 0;
     unsigned long long bits = 0;
@@ -330,8 +308,7 @@ Result<Inode> Inode::parse(const uhsfs_geometry &geo, const std::uint8_t *slot,
 int check_slot_block(const uhsfs_geometry &geo, const std::uint8_t *image, std::uint64_t block,
                      std::uint64_t first_ino, std::uint64_t nonce, Copy &copy) {
     unsigned long long seq = 0;
-    const int err = uhsfs_slot_block_check(&geo, image, block, first_ino, nonce, &seq, &copy.first,
-                                           &copy.fault);
+    const int err = uhsfs_slot_block_check(&geo, image, block, first_ino, nonce, &seq, &copy.fault);
 
     copy.seq = seq;
     return err;
@@ -360,11 +337,8 @@ Result<Inode> Volume::inode(std::uint64_t ino) const {
     const uhsfs_chunk_info info = UHSFS_TRY(chunk(number));
     const auto block = UHSFS_TRY(slot_block(ino));
     if (!block) {
-        // Never written: no slot of it is in use.
-        const std::uint32_t index = uhsfs_ino_index(&geo(), ino);
-        const std::uint32_t first = index - index % geo().slots_per_block;
-        const std::uint64_t mask = (std::uint64_t{1} << geo().slots_per_block) - 1;
-        if ((info.in_use >> first & mask) == 0)
+        const std::uint32_t home = uhsfs_ino_index(&geo(), ino) / geo().slots_per_block;
+        if ((info.written >> home & 1) == 0)
             return fail(ENOENT, path(), missing);
         return tl::make_unexpected(block.home.error(path()));
     }

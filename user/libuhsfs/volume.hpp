@@ -37,7 +37,6 @@ Error fault_error(std::string_view object, const uhsfs_fault &fault);
 // One copy of a home.
 struct Copy {
     int code = 0;  // 0: valid; EUCLEAN: damaged, see fault; else the errno of reading it
-    bool first = false;
     std::uint64_t seq = 0;
     uhsfs_fault fault = {};
 };
@@ -48,7 +47,7 @@ struct Home {
     unsigned copies = 0;      // 1 or 2
     std::array<Copy, 2> copy;
     int chosen = -1;          // -1: no valid copy
-    bool suspicious = false;  // the sibling is invalid without the chosen one being FIRST
+    bool suspicious = false;  // one copy is valid, its sibling is not
     [[nodiscard]] bool valid() const noexcept { return chosen >= 0; }
     // Where the chosen copy stands; only if valid().
     [[nodiscard]] std::uint64_t chosen_block() const noexcept {
@@ -60,7 +59,7 @@ struct Home {
     void choose();
 };
 
-// Checks the image of one copy, read from `block`: 0 with seq and first filled in, or
+// Checks the image of one copy, read from `block`: 0 with seq filled in, or
 // -EUCLEAN with the fault.
 using CopyCheck = std::function<int(const std::uint8_t *image, std::uint64_t block, Copy &copy)>;
 
@@ -90,9 +89,6 @@ struct SuperCopy {
 };
 
 struct VolumeOptions {
-    // If neither copy stands where it should (damaged, or the filesystem is smaller than the
-    // device), look through group 0 for a sound one. Reads up to 128 MiB.
-    bool search = false;
     // Open what this version may not use (uhsfs_super_access() says NONE). Then only
     // super_copy() may be used.
     bool foreign = false;
@@ -159,9 +155,10 @@ struct SlotBlock {
     const uhsfs_chunk_info *info = nullptr;
     std::uint64_t first_ino = 0;
     std::uint64_t in_use = 0;  // bit i: slot first_ino + i is in use, says the chunk
+    bool written = false;      // its home was ever written, says the chunk
     Home home;
-    // Images of the copies as read, 4096 bytes each; null if unreadable. Of a block without
-    // slots in use both copies may be garbage: it was never written.
+    // Images of the copies as read, 4096 bytes each; null if unreadable. Of a home that
+    // was never written both copies may be garbage.
     std::array<const std::uint8_t *, 2> image = {};
     [[nodiscard]] const std::uint8_t *chosen() const noexcept {
         return home.valid() ? image[static_cast<std::size_t>(home.chosen)] : nullptr;

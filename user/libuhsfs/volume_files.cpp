@@ -184,7 +184,6 @@ Result<std::vector<BucketBlock>> Volume::bucket_chain(const Inode &dir, const uh
                           const auto *b = reinterpret_cast<const uhsfs_bucket *>(image);
                           uhsfs_bucket_at here = at;
                           here.block = where;
-                          copy.first = (le32_to_cpu(b->h.flags) & UHSFS_REC_FIRST) != 0;
                           copy.seq = le64_to_cpu(b->h.seq);
                           return uhsfs_bucket_check(b, &geo(), &here, &copy.fault);
                       },

@@ -40,6 +40,7 @@ public:
             std::ranges::move(part, std::back_inserter(all));
         std::ranges::stable_sort(all, {}, &Numbered::chunk);
         std::vector<Error> sorted;
+        sorted.reserve(all.size());
         for (auto &error : all)
             sorted.push_back(std::move(error.error));
         return sorted;
@@ -113,6 +114,7 @@ private:
             block.first_ino = number * geo.slots_per_chunk + i * geo.slots_per_block;
             block.in_use = info.in_use >> (i * geo.slots_per_block) &
                            ((std::uint64_t{1} << geo.slots_per_block) - 1);
+            block.written = (info.written >> i & 1) != 0;
             block.home.block = info.block + static_cast<std::uint64_t>(i) * geo.homes;
             block.home.copies = geo.homes;
             for (std::uint32_t j = 0; j < geo.homes; j++) {

@@ -10,17 +10,20 @@
  * no implicit padding, reserved fields are written as zero and refused otherwise.
  *
  * HOMES.  Everything that is overwritten in place has a home: one block where a
- * 4096-byte write is atomic (atomic = device), else two adjacent blocks written
- * alternately (atomic = shadow), of which the valid one with the higher seq counts.
- * "Home i of a region" is block region + i * H, H = 1 or 2.
+ * 4096-byte write is atomic (atomic = device), else two adjacent blocks (atomic =
+ * shadow), of which the valid one with the higher seq counts.  The first write of a
+ * shadow home writes both copies with one seq, in one request; later writes alternate,
+ * beginning with copy 1.  So a copy that is invalid is always a torn write or rot, never
+ * what stood there before.  "Home i of a region" is block region + i * H, H = 1 or 2.
  *
- *  block 0       1           2 ... 2+2H-1      ...                    G-1
+ *  block 0       1           2 ... 2+2H-1      ...                   32767
  *  +-----------+------------+----------------+----------------------+------------+
  *  | untouched | superblock | bitmap homes   | data, chunks, trees, | superblock |
  *  |           | copy 0     | of group 0     | tables, maps         | copy 1     |
  *  +-----------+------------+----------------+----------------------+------------+
  *  group g > 0 has its bitmap homes at the same offsets 2 ... 2+2H-1; its other
- *  blocks are free.  G = 32768, or the size of the device if that is smaller.
+ *  blocks are free.  In a filesystem of less than a group copy 1 is block 1023, so
+ *  that it can be found without knowing the size.
  */
 #ifndef _UAPI_LINUX_UHSFS_FS_H
 #define _UAPI_LINUX_UHSFS_FS_H
@@ -89,19 +92,17 @@ struct uhsfs_header {
 	__le64	block;		/* the block this record was written to */
 	__le64	owner_ino;	/* inode it belongs to; 0: the filesystem */
 	__le32	owner_gen;	/* generation of that inode */
-	__le32	flags;		/* UHSFS_REC_... */
+	__le32	flags;		/* none defined */
 	__le64	seq;
 };
-
-/* This image has no sibling: what stands in the home's other copy is garbage. */
-#define UHSFS_REC_FIRST		0x00000001
-#define UHSFS_REC_FLAGS		UHSFS_REC_FIRST
 
 /* ---- superblock --------------------------------------------------------- */
 
 /* First eight bytes, without a terminator. */
 #define UHSFS_SB_MAGIC		"UHSFSSB1"
-#define UHSFS_SB_BLOCK		1	/* copy 0; copy 1 is the last block of group 0 */
+#define UHSFS_SB_BLOCK		1	/* copy 0 */
+#define UHSFS_SB_COPY_SMALL	1023	/* copy 1 of a filesystem of less than a group */
+#define UHSFS_SB_COPY		32767	/* copy 1 of any other: the end of group 0 */
 
 /* Changes with every incompatible step while EXPERIMENTAL is set. */
 #define UHSFS_FORMAT_VERSION	1
@@ -117,7 +118,9 @@ struct uhsfs_header {
 #define UHSFS_RO_COMPAT_SNAPSHOTS	(1ULL << 2)	/* reserved: prev_image, dead lists */
 #define UHSFS_RO_COMPAT_SUPPORTED	0ULL
 
+/* A new field, TLV type or inode flag needs a bit here, or older code calls it damage. */
 #define UHSFS_INCOMPAT_EXPERIMENTAL	(1ULL << 0)	/* the format may still change */
+#define UHSFS_INCOMPAT_PM		(1ULL << 1)	/* reserved: UHSFS_TLV_PM */
 #define UHSFS_INCOMPAT_SUPPORTED	UHSFS_INCOMPAT_EXPERIMENTAL
 
 #define UHSFS_ATOMIC_DEVICE	1	/* 4096-byte writes are atomic: one copy per home */
@@ -172,7 +175,12 @@ struct uhsfs_super {
 	__le64	chunks_used;	/* chunks from here on had no descriptor at the last checkpoint */
 	__le64	reserve_blocks;	/* kept for copy-on-write and frees on a full disk */
 
-	__le32	epoch;		/* E: the newest epoch that is checkpointed */
+	/*
+	 * E: the newest epoch that is checkpointed.  The epoch of seq above is at least that
+	 * of any record on the device: a mount draws its epochs from above it and raises it
+	 * before it writes anything else.
+	 */
+	__le32	epoch;
 	__le32	segments;	/* entries of segment[] in use */
 	__le64	free_blocks;	/* as of E */
 	__le64	used_slots;	/* as of E */
@@ -196,6 +204,8 @@ struct uhsfs_super {
 	struct uhsfs_segment segment[UHSFS_MAX_SEGMENTS];
 };
 
+#define UHSFS_EPOCH_MAX		0xfffffff0U	/* at one a second, 136 years */
+
 #define UHSFS_ERRORS_REMOUNT_RO	0
 #define UHSFS_ERRORS_CONTINUE	1
 #define UHSFS_ERRORS_PANIC	2
@@ -215,7 +225,10 @@ struct uhsfs_chunk {
 	__le64	in_use;
 	__le32	incarnation;	/* how often this number was given space */
 	__le32	gen_base;	/* random generation that new slots start from */
-	__le64	reserved[4];
+	__le32	birth;		/* epoch that made it; newer than E and unmarked: unused */
+	__le16	written;	/* bit per slot home that was ever written; others read as FREE */
+	__le16	reserved0;
+	__le64	reserved[3];
 };
 
 #define UHSFS_TABLE_CHUNKS	63	/* descriptors in a table block */
@@ -243,7 +256,7 @@ struct uhsfs_map_block {
 	__le64	index;
 	__le32	epoch;		/* INTM and SUSP; BMAP: zero */
 	__le32	set;		/* bits set */
-	__u8	zone;		/* BMAP: UHSFS_ZONE_..., the same in both halves */
+	__u8	zone;		/* BMAP: UHSFS_ZONE_... in half 0, which counts; else 0 */
 	__u8	reserved[1983];
 	__u8	bits[UHSFS_MAP_BITS / 8];
 };
@@ -365,6 +378,7 @@ struct uhsfs_tlv {
 #define UHSFS_TLV_EXTENTS	9	/* struct uhsfs_extent[], by logical, instead of INLINE */
 #define UHSFS_TLV_EXTENT_ROOT	10	/* struct uhsfs_extent_root, instead of EXTENTS */
 #define UHSFS_TLV_TYPES		11
+#define UHSFS_TLV_PM		11	/* reserved, INCOMPAT_PM: root of the inode's PM log */
 
 /* A name this inode has.  In a slot and in leaves of names trees (padded to 8). */
 struct uhsfs_name {
@@ -509,7 +523,7 @@ struct uhsfs_entry {
 	__u8	name[];
 };
 
-#define UHSFS_BUCKET_PAYLOAD	4032
+#define UHSFS_BUCKET_PAYLOAD	4024
 
 struct uhsfs_bucket {
 	struct uhsfs_header h;	/* owner: the directory */
@@ -518,10 +532,11 @@ struct uhsfs_bucket {
 	__le16	count;		/* entries */
 	__le16	used;		/* bytes of them */
 	__le32	position;	/* 0 in the bucket itself, n in its nth overflow block */
+	__le64	prev_image;	/* reserved for snapshots */
 	__u8	entries[UHSFS_BUCKET_PAYLOAD];
 };
 
-/* ---- quota (reserved, RO_COMPAT_QUOTA) -------------------------------------- */
+/* ---- quota (reserved, RO_COMPAT_QUOTA; how blocks are found is not fixed yet) - */
 
 struct uhsfs_quota {
 	__le32	id;

@@ -56,7 +56,7 @@ protected:
     std::string fault_of(const uhsfs_bucket_at &at = place(), bool seal = true) {
         uhsfs_fault fault{};
         if (seal)
-            uhsfs_bucket_seal(&b, device_block, le64_to_cpu(b.h.seq), le32_to_cpu(b.h.flags));
+            uhsfs_bucket_seal(&b, device_block, le64_to_cpu(b.h.seq));
         const int err = uhsfs_bucket_check(&b, &geo, &at, &fault);
         if (err == 0)
             return "";
@@ -217,7 +217,7 @@ TEST_F(Bucket, EveryFlippedBitUnderARightChecksumIsFoundOrMeansSomething) {
     Random random;
     SCOPED_TRACE(random.note());
     fill(random);
-    uhsfs_bucket_seal(&b, device_block, 0, 0);
+    uhsfs_bucket_seal(&b, device_block, 0);
     const uhsfs_bucket good = b;
     const auto good_entries = entries_of(b);
     std::set<std::size_t> may_pass;
@@ -228,7 +228,6 @@ TEST_F(Bucket, EveryFlippedBitUnderARightChecksumIsFoundOrMeansSomething) {
             may_pass.insert(from + i);
     };
     allow(&b.h.seq, sizeof(b.h.seq));
-    allow(&b.h.flags, 1);
     uhsfs_dirent e{};
     for (u32 at = 0; uhsfs_bucket_get(&b, at, &e); at += uhsfs_dirent_size(e.len)) {
         allow(&disk(at)->ino, sizeof(u64));
@@ -429,7 +428,7 @@ TEST_F(Bucket, HostileBytesDoNoHarm) {
                 at += uhsfs_dirent_size(entry->len);
             }
         }
-        uhsfs_bucket_seal(block.get(), device_block, 1, 0);
+        uhsfs_bucket_seal(block.get(), device_block, 1);
         const uhsfs_bucket_at at = place();
         uhsfs_fault fault{};
         const int err = uhsfs_bucket_check(block.get(), &geo, &at, &fault);

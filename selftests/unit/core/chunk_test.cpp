@@ -92,10 +92,11 @@ TEST(Chunk, MaskHasABitPerSlot) {
 class Table : public testing::Test {
 protected:
     Table() : geo_(volume(1, 2048).geo) {
-        uhsfs_table_init(&table_, &geo_, 1001, 63, uhsfs_seq_make(1, 1), 0);
+        uhsfs_table_init(&table_, &geo_, 1001, 63, uhsfs_seq_make(1, 1));
         for (u32 i = 0; i < 5; i++) {
-            const uhsfs_chunk_info chunk = {9000 + i * 16, uhsfs_chunk_nonce(&geo_, 63 + i, i),
-                                            0x0000000ff, i, 1234 + i};
+            const uhsfs_chunk_info chunk = {
+                9000 + i * 16, uhsfs_chunk_nonce(&geo_, 63 + i, i), 0x0000000ff, i, 1234 + i, 7,
+                0x00ff};
             uhsfs_chunk_encode(&chunk, &table_.chunk[i]);
         }
         uhsfs_record_seal(&table_, sizeof(table_));
@@ -129,6 +130,8 @@ TEST_F(Table, WhatIsEncodedComesBack) {
     EXPECT_EQ(chunk.incarnation, 4U);
     EXPECT_EQ(chunk.gen_base, 1238U);
     EXPECT_EQ(chunk.in_use, 0xffU);
+    EXPECT_EQ(chunk.birth, 7U);
+    EXPECT_EQ(chunk.written, 0xffU);
 }
 
 TEST_F(Table, EveryFlippedByteIsFound) {
@@ -144,12 +147,14 @@ TEST_F(Table, WrongFieldsAreNamed) {
     EXPECT_EQ(rejected([](auto &) {}), "accepted");
     EXPECT_EQ(rejected([](auto &t) { t.first_chunk = cpu_to_le64(64); }), "first_chunk");
     EXPECT_EQ(rejected([](auto &t) { t.reserved = cpu_to_le64(1); }), "reserved");
-    EXPECT_EQ(rejected([](auto &t) { t.chunk[2].reserved[3] = cpu_to_le64(1); }), "reserved");
+    EXPECT_EQ(rejected([](auto &t) { t.chunk[2].reserved[2] = cpu_to_le64(1); }), "reserved");
     EXPECT_EQ(rejected([](auto &t) { t.chunk[2].block = cpu_to_le64(999990); }), "block");
     EXPECT_EQ(rejected([](auto &t) { t.chunk[2].block = 0; }), "block");
     EXPECT_EQ(rejected([](auto &t) { t.chunk[2].nonce ^= 1; }), "nonce");
     EXPECT_EQ(rejected([](auto &t) { t.chunk[2].incarnation = cpu_to_le32(9); }), "nonce");
     EXPECT_EQ(rejected([](auto &t) { t.chunk[2].in_use = cpu_to_le64(1ULL << 32); }), "in_use");
+    EXPECT_EQ(rejected([](auto &t) { t.chunk[2].written = cpu_to_le16(0x0e); }), "written");
+    EXPECT_EQ(rejected([](auto &t) { t.chunk[2].reserved0 = 1; }), "reserved");
     // Chunk 110 lies past the segment's end.
     EXPECT_EQ(rejected([](auto &t) { t.chunk[47].incarnation = cpu_to_le32(1); }), "descriptor");
     // Space given back keeps the incarnation, so that the next nonce is another.

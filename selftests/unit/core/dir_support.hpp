@@ -140,7 +140,7 @@ public:
             }
             uhsfs_bucket *b = found->second.get();
             at.block = logical;
-            uhsfs_bucket_seal(b, logical, 1, 0);
+            uhsfs_bucket_seal(b, logical, 1);
             uhsfs_fault fault{};
             if (uhsfs_bucket_check(b, &geo, &at, &fault) != 0) {
                 ADD_FAILURE() << text_of(fault);

@@ -110,7 +110,7 @@ TEST(Map, EveryFlippedByteOfABlockIsFound) {
     for (const auto kind : {UHSFS_MAP_BITMAP, UHSFS_MAP_INTENT, UHSFS_MAP_SUSPECT}) {
         const uhsfs_map_id id = {kind, 2, 64};
         uhsfs_map_block map;
-        uhsfs_map_init(&map, &geo, &id, uhsfs_seq_make(2, 1), kind == UHSFS_MAP_BITMAP ? 0 : 2, 0);
+        uhsfs_map_init(&map, &geo, &id, uhsfs_seq_make(2, 1), kind == UHSFS_MAP_BITMAP ? 0 : 2);
         uhsfs_map_fill(map.bits, 100, 999, true);
         uhsfs_map_seal(&map);
         uhsfs_fault fault{};
@@ -138,7 +138,7 @@ TEST(Map, AnOlderEpochMeansClear) {
     const uhsfs_geometry geo = geometry(100000, 1);
     const uhsfs_map_id id = {UHSFS_MAP_INTENT, 7, 0};
     uhsfs_map_block map;
-    uhsfs_map_init(&map, &geo, &id, uhsfs_seq_make(8, 0), 8, UHSFS_REC_FIRST);
+    uhsfs_map_init(&map, &geo, &id, uhsfs_seq_make(8, 0), 8);
     EXPECT_TRUE(uhsfs_map_live(&map, 7));
     EXPECT_FALSE(uhsfs_map_live(&map, 8));
     EXPECT_FALSE(uhsfs_map_live(&map, 9));
@@ -159,6 +159,41 @@ TEST(Group, CountsAndSizesOfGroups) {
     EXPECT_EQ(uhsfs_group_blocks(&geo, 2), 100U);
     EXPECT_EQ(uhsfs_super_block(&geo, 1), 32767U);
     EXPECT_EQ(uhsfs_bitmap_home(&geo, 1, 1), 32768U + 2 + 2);
+}
+
+TEST(Group, OnlySpaceThatCanBeAllocatedIsARange) {
+    const uhsfs_geometry geo = geometry(32768 * 3 + 10, 2);  // the last 10 blocks are unused
+    EXPECT_TRUE(uhsfs_space_ok(&geo, 6, 1));
+    EXPECT_TRUE(uhsfs_space_ok(&geo, 6, 32767 - 6));
+    EXPECT_FALSE(uhsfs_space_ok(&geo, 6, 32768 - 6));  // superblock 1
+    EXPECT_FALSE(uhsfs_space_ok(&geo, 0, 1));
+    EXPECT_FALSE(uhsfs_space_ok(&geo, 1, 1));
+    for (u64 block = 2; block < 6; block++) {
+        EXPECT_FALSE(uhsfs_space_ok(&geo, block, 1)) << block;
+        EXPECT_FALSE(uhsfs_space_ok(&geo, 32768 + block, 1)) << block;
+    }
+    EXPECT_TRUE(uhsfs_space_ok(&geo, 32768 + 6, 32768 + 2 - 6));  // up to the next bitmaps
+    EXPECT_FALSE(uhsfs_space_ok(&geo, 32768 + 6, 32768 + 3 - 6));
+    EXPECT_TRUE(uhsfs_space_ok(&geo, 65536 + 6, 32768 - 6));
+    EXPECT_FALSE(uhsfs_space_ok(&geo, 65536 + 6, 32768 - 5));  // no such group
+    EXPECT_FALSE(uhsfs_space_ok(&geo, 6, 0));
+    EXPECT_FALSE(uhsfs_space_ok(&geo, U64_MAX, 2));
+    EXPECT_FALSE(uhsfs_space_ok(&geo, 6, U64_MAX));
+    const uhsfs_geometry small = geometry(5000, 1);
+    EXPECT_FALSE(uhsfs_space_ok(&small, 1020, 4));  // superblock 1 of a small one
+    EXPECT_TRUE(uhsfs_space_ok(&small, 1024, 5000 - 1024));
+}
+
+TEST(Group, TheZoneStandsInTheFirstHalf) {
+    const uhsfs_geometry geo = geometry(100000, 1);
+    for (const u64 index : {4U, 5U}) {
+        const uhsfs_map_id id = {UHSFS_MAP_BITMAP, 2, index};
+        uhsfs_map_block map;
+        uhsfs_map_init(&map, &geo, &id, 1, 0);
+        map.zone = UHSFS_ZONE_LARGE;
+        uhsfs_map_seal(&map);
+        EXPECT_EQ(uhsfs_map_check(&map, &geo, &id, nullptr), index % 2 == 0 ? 0 : -EUCLEAN);
+    }
 }
 
 TEST(Group, WhatIsReservedInAnEmptyFilesystem) {

@@ -16,8 +16,7 @@ std::array<u8, 4096> sealed() {
     for (size_t i = sizeof(uhsfs_header); i < block.size(); i++) {
         block[i] = static_cast<u8>(i * 7);
     }
-    uhsfs_record_init(reinterpret_cast<uhsfs_header *>(block.data()), &kId, uhsfs_seq_make(3, 9),
-                      UHSFS_REC_FIRST);
+    uhsfs_record_init(reinterpret_cast<uhsfs_header *>(block.data()), &kId, uhsfs_seq_make(3, 9));
     uhsfs_record_seal(block.data(), block.size());
     return block;
 }
@@ -57,7 +56,7 @@ TEST(Record, EachFieldIsNamedWhenItIsWrong) {
     EXPECT_EQ(field([](uhsfs_header &h) { h.block = 4712; }), "block");
     EXPECT_EQ(field([](uhsfs_header &h) { h.owner_ino = 1; }), "owner_ino");
     EXPECT_EQ(field([](uhsfs_header &h) { h.owner_gen = 1; }), "owner_gen");
-    EXPECT_EQ(field([](uhsfs_header &h) { h.flags = 2; }), "flags");
+    EXPECT_EQ(field([](uhsfs_header &h) { h.flags = 1; }), "flags");
 }
 
 TEST(Record, AMovedImageIsValidThereAndOnlyThere) {
@@ -67,6 +66,11 @@ TEST(Record, AMovedImageIsValidThereAndOnlyThere) {
     there.block = 4712;
     EXPECT_EQ(uhsfs_record_check(block.data(), block.size(), &there, nullptr), 0);
     EXPECT_EQ(uhsfs_record_check(block.data(), block.size(), &kId, nullptr), -EUCLEAN);
+}
+
+TEST(HomeNext, WritesAlternate) {
+    EXPECT_EQ(uhsfs_home_next(0), 1);
+    EXPECT_EQ(uhsfs_home_next(1), 0);
 }
 
 TEST(Record, SeqOrdersByEpochThenCounter) {
@@ -96,12 +100,12 @@ TEST_P(Home, TheRightCopyCounts) {
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, Home,
-    testing::Values(HomeCase{"BothValidNewerCounts", {true, false, 5}, {true, false, 6}, 1, false},
-                    HomeCase{"NewerInA", {true, false, 9}, {true, false, 6}, 0, false},
-                    HomeCase{"FirstHasNoSibling", {true, true, 5}, {false, false, 0}, 0, false},
-                    HomeCase{"TornOrRottenSibling", {true, false, 5}, {false, false, 9}, 0, true},
-                    HomeCase{"OldFirstAndNewerWrite", {true, true, 5}, {true, false, 6}, 1, false},
-                    HomeCase{"Nothing", {false, false, 5}, {false, false, 6}, -EUCLEAN, false}),
+    testing::Values(HomeCase{"BothValidNewerCounts", {true, 5}, {true, 6}, 1, false},
+                    HomeCase{"NewerInA", {true, 9}, {true, 6}, 0, false},
+                    HomeCase{"TheFirstWriteIsInBoth", {true, 5}, {true, 5}, 0, false},
+                    HomeCase{"TornOrRottenSibling", {true, 5}, {false, 9}, 0, true},
+                    HomeCase{"RottenNewerOfTwoWrites", {true, 41}, {false, 42}, 0, true},
+                    HomeCase{"Nothing", {false, 5}, {false, 6}, -EUCLEAN, false}),
     [](const auto &test) { return std::string(test.param.name); });
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "crc32c.h"
+#include "record.h"
 #include "support/random.hpp"
 
 namespace {
@@ -29,7 +30,7 @@ uhsfs_super_info sample() {
     std::strcpy(info.label, "scratch");
     std::strcpy(info.writer, "mkfs.uhsfs 0.1.0");
     info.version = UHSFS_FORMAT_VERSION;
-    info.seq = 77;
+    info.seq = uhsfs_seq_make(5, 77);
     info.incompat = UHSFS_INCOMPAT_EXPERIMENTAL;
     info.atomic = UHSFS_ATOMIC_SHADOW;
     info.groups_used = 2;
@@ -126,6 +127,12 @@ TEST(Super, EveryBoundIsCheckedAndNamed) {
         {"chunks_used", [](uhsfs_super &s) { s.chunks_used = cpu_to_le64(501); }},
         {"chunks_used", [](uhsfs_super &s) { s.chunks_used = 0; }},
         {"used_slots", [](uhsfs_super &s) { s.used_slots = cpu_to_le64(193); }},
+        {"epoch", [](uhsfs_super &s) { s.epoch = 0; }},
+        {"epoch", [](uhsfs_super &s) { s.epoch = cpu_to_le32(UHSFS_EPOCH_MAX + 1); }},
+        {"seq", [](uhsfs_super &s) { s.seq = cpu_to_le64(uhsfs_seq_make(4, 9)); }},
+        {"seq", [](uhsfs_super &s) { s.seq = cpu_to_le64(U64_MAX); }},
+        {"segment", [](uhsfs_super &s) { s.segment[0].intent[1] = s.segment[0].intent[0]; }},
+        {"segment", [](uhsfs_super &s) { s.segment[1].table = cpu_to_le64(5041); }},
         {"segments", [](uhsfs_super &s) { s.segments = 0; }},
         {"segments", [](uhsfs_super &s) { s.segments = cpu_to_le32(49); }},
         {"unused segments", [](uhsfs_super &s) { s.segment[2].table = cpu_to_le64(9); }},
@@ -177,6 +184,54 @@ TEST(Super, AnotherVersionIsRecognisedWhateverItsFieldsMean) {
                   },
                   &fault),
               0);
+}
+
+TEST(Super, UnknownFeaturesAreNotDamage) {
+    // What a newer version put into fields that are unused here must not look like damage.
+    EXPECT_EQ(decode_changed(
+                  [](uhsfs_super &s) {
+                      s.incompat |= cpu_to_le64(1ULL << 9);
+                      s.reserved1[7] = 1;
+                  },
+                  nullptr),
+              0);
+    EXPECT_EQ(decode_changed(
+                  [](uhsfs_super &s) {
+                      s.ro_compat = cpu_to_le64(UHSFS_RO_COMPAT_REFLINK);
+                      s.refcount_root.block = cpu_to_le64(777);
+                  },
+                  nullptr),
+              0);
+    uhsfs_fault fault{};
+    EXPECT_EQ(decode_changed(
+                  [](uhsfs_super &s) {
+                      s.ro_compat = cpu_to_le64(UHSFS_RO_COMPAT_QUOTA);
+                      s.refcount_root.block = cpu_to_le64(777);
+                  },
+                  &fault),
+              -EUCLEAN);
+    EXPECT_STREQ(fault.field, "reserved roots");
+}
+
+TEST(Super, TheCopiesHaveTheirPlacesAndTheNewerCounts) {
+    uhsfs_super_info a = sample();
+    uhsfs_super_info b = sample();
+    b.seq++;
+    EXPECT_EQ(uhsfs_super_choose(&a, &b), 1);
+    EXPECT_EQ(uhsfs_super_choose(&b, &a), 0);
+    EXPECT_EQ(uhsfs_super_choose(&a, nullptr), 0);
+    EXPECT_EQ(uhsfs_super_choose(nullptr, &a), 1);
+    EXPECT_EQ(uhsfs_super_choose(nullptr, nullptr), -EUCLEAN);
+    uhsfs_super raw;
+    uhsfs_super_info out;
+    uhsfs_fault fault{};
+    uhsfs_super_encode(&a, 555, &raw);
+    EXPECT_EQ(uhsfs_super_decode(&raw, 555, &out, &fault), -EUCLEAN);
+    EXPECT_STREQ(fault.field, "block");
+    // A small filesystem's second copy is where it can be found without knowing the size.
+    EXPECT_EQ(uhsfs_super_block(&a.geo, 1), 32767U);
+    a.geo.blocks = 32767;
+    EXPECT_EQ(uhsfs_super_block(&a.geo, 1), 1023U);
 }
 
 TEST(Super, SegmentsAreFoundByChunk) {

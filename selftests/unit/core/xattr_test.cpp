@@ -466,7 +466,7 @@ TEST_F(XattrBlocks, BlocksOfAnotherPlaceAreRefused) {
     EXPECT_EQ(reindex(1, addresses[0]), "index");
     EXPECT_EQ(reindex(1, geo.blocks - 1), "");
     EXPECT_EQ(reindex(3, 5), "rest");
-    blocks[0].h.flags = cpu_to_le32(UHSFS_REC_FIRST);
+    blocks[0].h.flags = cpu_to_le32(1);
     uhsfs_record_seal(blocks.data(), UHSFS_BLOCK_SIZE);
     EXPECT_EQ(data_fault(0, bytes), "flags");
     std::swap(blocks[0], blocks[1]);

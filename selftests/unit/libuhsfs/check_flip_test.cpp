@@ -33,22 +33,27 @@ std::map<std::uint64_t, std::string> checked_blocks(const Volume &volume) {
     const uhsfs_geometry &geo = volume.geo();
     std::map<std::uint64_t, std::string> blocks;
     std::mutex lock;
+    // Both copies: the first write of a home is in both.
+    const auto add = [&](const Home &home, const char *what) {
+        for (unsigned i = 0; i < home.copies; i++)
+            blocks[home.block + i] = what;
+    };
 
     for (int copy = 0; copy < 2; copy++)
         blocks[uhsfs_super_block(&geo, copy)] = "superblock";
     for (std::uint64_t group = 0; group < super.groups_used; group++)
         for (const unsigned half : {0U, 1U})
-            blocks[volume.bitmap(group, half).home.chosen_block()] = "bitmap";
+            add(volume.bitmap(group, half).home, "bitmap");
     for (const unsigned which : {0U, 1U, 2U})
-        blocks[must(volume.chunk_map(0, which)).home.chosen_block()] = "map";
+        add(must(volume.chunk_map(0, which)).home, "map");
     // Table blocks past the last chunk were never written.
     for (std::uint64_t chunk = 0; chunk < super.chunks_used; chunk += UHSFS_TABLE_CHUNKS)
-        blocks[must(volume.table_block(chunk)).home.chosen_block()] = "table";
+        add(must(volume.table_block(chunk)).home, "table");
     volume.scan_slots({}, [&](unsigned, const SlotBlock &block) {
         const std::scoped_lock guard(lock);
-        if (block.in_use == 0)
-            return;  // never written, or nothing but FREE slots
-        blocks[block.home.chosen_block()] = "slots";
+        if (!block.written)
+            return;
+        add(block.home, "slots");
         for (unsigned i = 0; i < geo.slots_per_block; i++) {
             if ((block.in_use >> i & 1) == 0)
                 continue;
@@ -62,7 +67,7 @@ std::map<std::uint64_t, std::string> checked_blocks(const Volume &volume) {
             const uhsfs_dir_info info = must(volume.dir_info(inode));
             for (std::uint32_t bucket = 0; bucket < info.buckets; bucket++)
                 for (const BucketBlock &b : must(volume.bucket_chain(inode, info, extents, bucket)))
-                    blocks[b.bucket.home.chosen_block()] = "bucket";
+                    add(b.bucket.home, "bucket");
         }
     });
     return blocks;

@@ -163,8 +163,7 @@ public:
             if (uhsfs_slot_parse(&at.geo(), slot, &id, &view, nullptr) != 0)
                 throw std::runtime_error("the slot is damaged before it is edited");
             edit(slot, view);
-            uhsfs_slot_block_seal(&at.geo(), bytes, block, le64_to_cpu(raw->block_seq),
-                                  le32_to_cpu(raw->h.flags));
+            uhsfs_slot_block_seal(&at.geo(), bytes, block, le64_to_cpu(raw->block_seq));
         });
     }
 

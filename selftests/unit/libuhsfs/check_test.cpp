@@ -49,8 +49,9 @@ TEST(Check, LargerThanOneGroupIsClean) {
 // ---- superblock ----------------------------------------------------------------------------
 
 TEST(Check, BadCopyOfSuperblockIsFound) {
-    for (const std::uint64_t block : {std::uint64_t{1}, std::uint64_t{2047}}) {
+    for (const int copy : {0, 1}) {
         const Image image;
+        const std::uint64_t block = uhsfs_super_block(&image.volume().geo(), copy);
         image.flip(block * block_size + 200, 1);
         EXPECT_FINDING(image.check(), "superblock", block, "crc");
     }
@@ -68,17 +69,32 @@ TEST(Check, SuperblocksOfTwoFilesystemsAreFound) {
 
 TEST(Check, OlderSuperblockOfNewerEpochIsFound) {
     const Image image;
-    const int old = 1 - image.volume().super_chosen();
+    const int chosen = image.volume().super_chosen();
+    const int old = 1 - chosen;
 
-    image.edit_super([](uhsfs_super_info &info) { info.epoch += 1; }, old);
+    image.edit_super([](uhsfs_super_info &info) { info.seq = uhsfs_seq_make(info.epoch + 5, 1); },
+                     chosen);
+    image.edit_super([](uhsfs_super_info &info) { info.seq = uhsfs_seq_make(++info.epoch, 1); },
+                     old);
     EXPECT_FINDING(image.check(), "superblock", image.volume().super_copy(old).block, "epoch");
 }
 
-TEST(Check, SuperblockOfTheFutureIsFound) {
+TEST(Check, NothingIsNewerThanTheSuperblocksSeq) {
     const Image image;
+    const std::uint64_t map = uhsfs_bitmap_home(&image.volume().geo(), 0, 0);
+    const auto write_map_of = [&](std::uint32_t epoch) {
+        image.edit_map(map, [=](uhsfs_map_block &block) {
+            block.h.seq = cpu_to_le64(uhsfs_seq_make(epoch, 1));
+        });
+    };
 
-    image.edit_super([](uhsfs_super_info &info) { info.seq = uhsfs_seq_make(1000, 1); }, 0);
-    EXPECT_FINDING(image.check(), "superblock", 1U, "seq");
+    // A mount raises it before it writes anything of a new epoch.
+    image.edit_super([](uhsfs_super_info &info) { info.seq = uhsfs_seq_make(1000, 1); },
+                     image.volume().super_chosen());
+    write_map_of(1000);
+    EXPECT_CLEAN(image.check());
+    write_map_of(1001);
+    EXPECT_FINDING(image.check(), "bitmap", map, "seq");
 }
 
 TEST(Check, WrongTotalsAreFound) {
@@ -305,7 +321,7 @@ TEST(Check, SlotBlocksOfTheFutureAreFound) {
     const std::uint64_t block = image.slot_block(ino);
 
     image.edit_block(block, [&](std::uint8_t *bytes) {
-        uhsfs_slot_block_seal(&geo, bytes, block, uhsfs_seq_make(1000, 1), UHSFS_REC_FIRST);
+        uhsfs_slot_block_seal(&geo, bytes, block, uhsfs_seq_make(1000, 1));
     });
     EXPECT_FINDING(image.check(), "slot", ino - ino % geo.slots_per_block, "block_seq");
 }
@@ -390,17 +406,21 @@ TEST(Check, BlockOwnedTwiceIsFoundWithBothOwners) {
 TEST(Check, DataOnMetadataIsFound) {
     for (const bool bitmap : {false, true}) {
         const Image image;
+        const std::uint64_t more = image.ino("more");
         const uhsfs_super_info super = image.volume().super();
         const std::uint64_t victim =
             bitmap ? uhsfs_bitmap_home(&super.geo, 0, 0) : super.segment[0].suspect;
         image.rebuild_slot(
-            image.ino("more"), [](uhsfs_attr &) {},
+            more, [](uhsfs_attr &) {},
             [&](std::uint16_t type, Image::Body &value) {
                 if (type == UHSFS_TLV_EXTENTS)
                     reinterpret_cast<uhsfs_extent *>(value.data())->physical = cpu_to_le64(victim);
                 return true;
             });
-        EXPECT_FINDING(image.check(), "block", victim, "owner");
+        if (bitmap)
+            EXPECT_FINDING(image.check(), "slot", more, "extent.physical");
+        else
+            EXPECT_FINDING(image.check(), "block", victim, "owner");
     }
 }
 
@@ -656,7 +676,7 @@ TEST(Check, EntryTwiceInAChainIsFoundUnlessItsChunkIsSuspect) {
         uhsfs_bucket_get(&bucket, offset, &entry);
         uhsfs_bucket_init(copy, &geo, ino, le32_to_cpu(bucket.h.owner_gen), 0, 1);
         ASSERT_GE(uhsfs_bucket_insert(copy, &entry), 0);
-        uhsfs_bucket_seal(copy, fresh, le64_to_cpu(bucket.h.seq), UHSFS_REC_FIRST);
+        uhsfs_bucket_seal(copy, fresh, le64_to_cpu(bucket.h.seq));
         bucket.next = cpu_to_le32(1);
     });
     image.edit_block(fresh, [&](std::uint8_t *to) { std::memcpy(to, second.data(), block_size); });
@@ -806,7 +826,7 @@ TEST(Check, BitsPastTheEndAndZonesAreChecked) {
         uhsfs_map_set(block.bits, 100);
         block.zone = UHSFS_ZONE_LARGE;
     });
-    EXPECT_FINDING(image.check(), "bitmap", 0U, "zone");
+    EXPECT_FINDING(image.check(), "bitmap", map, "zone");
 }
 
 TEST(Check, DamagedBitmapIsFoundOnce) {
@@ -840,7 +860,7 @@ std::uint64_t write_second_copy(const Image &image, std::uint64_t ino) {
     const std::uint64_t seq =
         le64_to_cpu(reinterpret_cast<const uhsfs_slot *>(bytes.data())->block_seq);
     image.edit_block(block + 1, [&](std::uint8_t *fresh) {
-        uhsfs_slot_block_seal(&geo, bytes.data(), block + 1, seq + 1, 0);
+        uhsfs_slot_block_seal(&geo, bytes.data(), block + 1, seq + 1);
         std::memcpy(fresh, bytes.data(), block_size);
     });
     return block;
