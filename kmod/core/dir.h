@@ -285,9 +285,10 @@ int uhsfs_dir_writer_take(struct uhsfs_dir_writer *w, const struct uhsfs_bucket 
  * uhsfs_dir_split_from(buckets) between `fresh`, the new bucket's writer, and `old`.
  * Neither takes more than n blocks.  Entries outside both ranges are dropped.
  *
- * Order on disk: what `fresh` wrote, flush, directory slot (N + 1), flush, old chain.
- * The old chain is either rewritten to new blocks through `old`, or old == NULL and
- * the caller trims each of its blocks in place (no entry moves).
+ * Order on disk: all that stands in new blocks (what `fresh` wrote, and `old` if it is
+ * not NULL), flush, the directory's slot (N + 1, extents, overflow count), flush, what
+ * is overwritten in place.  With old == NULL that is the old chain: the caller trims
+ * each of its blocks and no entry moves.
  */
 int uhsfs_dir_split(u32 buckets, const struct uhsfs_bucket *const *chain, u32 n,
 		    struct uhsfs_dir_writer *old, struct uhsfs_dir_writer *fresh);
