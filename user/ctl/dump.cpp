@@ -122,13 +122,14 @@ void report_slot(const Volume &volume, std::uint64_t ino, const uhsfs_chunk_info
     const std::uint32_t offset = uhsfs_slot_offset(&geo, ino);
     const std::uint32_t index = uhsfs_ino_index(&geo, ino);
     const bool in_use = (chunk.in_use >> index & 1) != 0;
+    const bool written = (chunk.written >> (index / geo.slots_per_block) & 1) != 0;
 
     report.add("ino", ino);
     report.add("chunk", uhsfs_ino_chunk(&geo, ino));
     report.add("index", index);
     report.add("in-use", in_use);
     report.add("home", copies.home.block);
-    report.add("state", copies.home.valid() ? "valid" : "damaged");
+    report.add("state", !written ? "never-written" : copies.home.valid() ? "valid" : "damaged");
     if (report.verbose()) {
         Value list = Value::array();
         for (unsigned i = 0; i < copies.home.copies; i++) {
@@ -140,13 +141,10 @@ void report_slot(const Volume &volume, std::uint64_t ino, const uhsfs_chunk_info
     } else {
         report.add("slot", describe_slot(geo, copies.image(copies.best()).subspan(offset)));
     }
-    // A block without slots in use may be one that was never written.
-    const std::uint32_t first = index - index % geo.slots_per_block;
-    const bool block_in_use =
-        (chunk.in_use >> first & ((std::uint64_t{1} << geo.slots_per_block) - 1)) != 0;
-    if (!copies.home.valid() && block_in_use)
+    // What was never written is whatever stood there before.
+    if (!copies.home.valid() && written)
         report.error(copies.home.error(volume.path()));
-    else if (copies.home.suspicious)
+    else if (copies.home.suspicious && written)
         report.error({.code = EUCLEAN,
                       .object = volume.path(),
                       .message = fmt::format("the other copy of slot block {} is damaged",

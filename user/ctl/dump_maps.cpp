@@ -86,6 +86,8 @@ Result<void> run_dump_chunks(const Arguments &arguments, Report &report) {
                                  {"slots-in-use", 12},
                                  {"incarnation", 11},
                                  {"generation-base", 15},
+                                 {"birth", 6},
+                                 {"written", 8},
                                  {"nonce", 18}});
     const auto result = each_table_block(volume, [&](std::uint64_t first, const auto &table) {
         if (!judge(table.home, fmt::format("chunks from {}", first), volume, report))

@@ -130,6 +130,8 @@ private:
     Result<void> slot_block(const SlotBlock &block) {
         const uhsfs_geometry &geo = volume_.geo();
 
+        if (!block.written)
+            return {};  // garbage
         for (std::uint32_t i = 0; block.chosen() != nullptr && i < geo.slots_per_block; i++) {
             const uhsfs_slot_id id = {.ino = block.first_ino + i,
                                       .block = block.home.chosen_block(),
@@ -141,7 +143,7 @@ private:
         }
         if (choosing_)
             return {};
-        if (block.chosen() == nullptr && block.in_use != 0)
+        if (block.chosen() == nullptr)
             report_.error(block.home.error(volume_.path()));
         AlignedBuffer buffer(block_size);
         for (std::uint32_t i = 0; i < geo.homes; i++) {

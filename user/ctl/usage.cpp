@@ -69,9 +69,10 @@ private:
         const uhsfs_geometry &geo = volume_.geo();
 
         counts.slots += geo.homes;
+        if (!block.written)
+            return;
         if (block.chosen() == nullptr) {
-            if (block.in_use != 0)
-                error(block.home.error(volume_.path()));
+            error(block.home.error(volume_.path()));
             return;
         }
         for (std::uint32_t i = 0; i < geo.slots_per_block; i++) {

@@ -206,6 +206,8 @@ const std::vector<Feature> &known_features() {
         {FeatureKind::incompat, UHSFS_INCOMPAT_EXPERIMENTAL, "experimental",
          "the format may still change",
          supported(UHSFS_INCOMPAT_EXPERIMENTAL, UHSFS_INCOMPAT_SUPPORTED)},
+        {FeatureKind::incompat, UHSFS_INCOMPAT_PM, "pm", "logs of files in persistent memory",
+         supported(UHSFS_INCOMPAT_PM, UHSFS_INCOMPAT_SUPPORTED)},
     };
 
     return features;
@@ -470,6 +472,8 @@ Value describe(const uhsfs_chunk &chunk, std::uint64_t chunk_number) {
     value.add("generation-base", number(chunk.gen_base));
     value.add("birth", number(chunk.birth));
     value.add("written", hex_value(le16_to_cpu(chunk.written)));
+    value.add("reserved-zero",
+              chunk.reserved0 == 0 && all_zero(chunk.reserved, sizeof(chunk.reserved)));
     value.add("nonce", hex_value(number(chunk.nonce)));
     return value;
 }

@@ -363,6 +363,7 @@ Value describe(const uhsfs_bucket &bucket) {
     value.add("next", next, next == 0 ? "none" : "");
     value.add("count", le16_to_cpu(bucket.count));
     value.add("used", le16_to_cpu(bucket.used));
+    value.add("previous-image", le64_to_cpu(bucket.prev_image));
     while (!bytes.empty()) {
         uhsfs_entry raw = {};
         Value entry = Value::object();
