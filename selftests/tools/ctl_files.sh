@@ -3,7 +3,7 @@
 # Every command of uhsfs-ctl on images made from a tree: what it shows is what is there.
 # shellcheck source=selftests/lib/tap.sh
 . "$(dirname "$0")/../lib/tap.sh"
-plan 32
+plan 34
 
 command -v mkfs.uhsfs >/dev/null || bail "mkfs.uhsfs is not built: make user"
 export TZ=UTC
@@ -41,6 +41,12 @@ check "mkfs makes an image with two copies of everything" \
 	mkfs.uhsfs -q -L "a label" --atomic shadow -d "$src" "$shadow" 16384
 check "and one with one" mkfs.uhsfs -q --atomic device -d "$src" "$device" 16384
 
+# ---- image does not destroy what is in use ----
+echo precious >"$TAP_TMP/used"
+check_fails "image --force refuses a file that another program has locked" 1 \
+	flock "$TAP_TMP/used" uhsfs-ctl image --force "$device" "$TAP_TMP/used"
+is "and leaves it" "$(cat "$TAP_TMP/used")" precious
+
 # ---- ls and cat ----
 "$(dirname "$0")/../lib/list_tree.py" "$src" >"$TAP_TMP/expected"
 for image in shadow device; do
@@ -54,6 +60,7 @@ uhsfs-ctl ls -lR -o json "$shadow" >"$TAP_TMP/ls.json"
 check "names that are no UTF-8 stand in JSON in hex as well" \
 	grep -q '"path": "not\\ufffdutf8", "path-hex": "6e6f74ff75746638"' "$TAP_TMP/ls.json"
 
+# shellcheck disable=SC2317 # called through check
 cat_is_equal()
 {
 	local path
@@ -102,7 +109,16 @@ help
 version
 completion bash
 EOT
-# every OPTION... IMAGE JUDGE...
+# speaks COMMAND...: it succeeds, says something, and has nothing to complain of
+# shellcheck disable=SC2317 # called through check
+speaks()
+{
+	uhsfs-ctl "$@" >"$TAP_TMP/text" 2>"$TAP_TMP/err" || return 1
+	[ -s "$TAP_TMP/text" ] && [ ! -s "$TAP_TMP/err" ]
+}
+
+# all_commands IMAGE: every command succeeds as text and as JSON, plain and with -v
+# shellcheck disable=SC2317 # called through check
 all_commands()
 {
 	local image=$1 line status=0
@@ -110,14 +126,12 @@ all_commands()
 	while read -r line; do
 		# shellcheck disable=SC2086
 		set -- ${line//IMAGE/"$image"}
-		uhsfs-ctl "$@" >"$TAP_TMP/text" 2>"$TAP_TMP/err" && [ -s "$TAP_TMP/text" ] && [ ! -s "$TAP_TMP/err" ] ||
-			{ echo "text: $line"; cat "$TAP_TMP/err"; status=1; }
-		uhsfs-ctl "$@" -v >"$TAP_TMP/text" 2>"$TAP_TMP/err" && [ -s "$TAP_TMP/text" ] && [ ! -s "$TAP_TMP/err" ] ||
-			{ echo "-v: $line"; cat "$TAP_TMP/err"; status=1; }
+		speaks "$@" || { echo "text: $line"; cat "$TAP_TMP/err"; status=1; }
+		speaks "$@" -v || { echo "-v: $line"; cat "$TAP_TMP/err"; status=1; }
 		for verbose in "" -v; do
 			# shellcheck disable=SC2086
-			uhsfs-ctl -o json "$@" $verbose >"$TAP_TMP/json" &&
-				python3 - "$TAP_TMP/json" <<'EOP' || { echo "json $verbose: $line"; status=1; }
+			uhsfs-ctl -o json "$@" $verbose >"$TAP_TMP/json" || { echo "json $verbose: $line"; status=1; }
+			python3 - "$TAP_TMP/json" <<'EOP' || { echo "json $verbose: $line"; status=1; }
 import json
 import re
 import sys
@@ -172,22 +186,30 @@ check_fails "a file that is not there fails" 1 uhsfs-ctl info "$TAP_TMP/none"
 check_fails "a full disk is noticed" 1 sh -c "uhsfs-ctl ls -lR '$shadow' >/dev/full"
 
 # ---- image ----
+# image_is_clean IMAGE [OPTION]: the copy has the same blocks in use, none of the data, and is sound
+# shellcheck disable=SC2317 # called through check
 image_is_clean()
 {
-	uhsfs-ctl image $2 "$1" "$TAP_TMP/meta" -f || return 1
+	local image=$1
+	shift
+	uhsfs-ctl image "$@" -f "$image" "$TAP_TMP/meta" || return 1
 	uhsfs-ctl ls -lR "$TAP_TMP/meta" >"$TAP_TMP/meta.ls" || return 1
-	uhsfs-ctl usage "$TAP_TMP/meta" >"$TAP_TMP/meta.usage" && uhsfs-ctl usage "$1" | diff - "$TAP_TMP/meta.usage" || return 1
-	# Nothing of the data, and no new bytes: the same records stand in the same blocks.
-	! grep -q -e private-content -e secret-value -e "$(printf 'x%.0s' $(seq 900))/y" "$TAP_TMP/meta" || return 1
+	uhsfs-ctl usage "$TAP_TMP/meta" >"$TAP_TMP/meta.usage" || return 1
+	uhsfs-ctl usage "$image" | diff - "$TAP_TMP/meta.usage" || return 1
+	if grep -q -e private-content -e secret-value -e "$(printf 'x%.0s' $(seq 900))/y" "$TAP_TMP/meta"; then
+		echo "data of the files is in the image"
+		return 1
+	fi
 	fsck.uhsfs -n "$TAP_TMP/meta"
 }
-check "image makes an image that is sound (shadow)" image_is_clean "$shadow" ""
+check "image makes an image that is sound (shadow)" image_is_clean "$shadow"
 sed 's/ -> .*//' "$TAP_TMP/expected" >"$TAP_TMP/expected.short"
 sed 's/ -> .*//' "$TAP_TMP/meta.ls" >"$TAP_TMP/meta.short"
 check "with the same files" diff "$TAP_TMP/expected.short" "$TAP_TMP/meta.short"
 is "without content" "$(uhsfs-ctl cat "$TAP_TMP/meta" hello | tr -d '\0' | wc -c)" 0
-check "image makes an image that is sound (device)" image_is_clean "$device" ""
+check "image makes an image that is sound (device)" image_is_clean "$device"
 check "also with other names (shadow)" image_is_clean "$shadow" --hash-names
+# shellcheck disable=SC2317 # called through check
 same_but_names()
 {
 	diff <(sed 's/ [^ ]*Z .*//' "$TAP_TMP/expected" | sort) <(sed 's/ [^ ]*Z .*//' "$TAP_TMP/meta.ls" | sort) &&

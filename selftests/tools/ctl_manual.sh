@@ -19,6 +19,7 @@ for command in json.load(open(sys.argv[1]))["commands"]:
 check "the table has commands" test -s "$TAP_TMP/commands"
 
 # each COMMAND PAGE must satisfy "$@"
+# shellcheck disable=SC2317 # called through check
 each()
 {
 	local name page status=0
@@ -28,6 +29,7 @@ each()
 	return "$status"
 }
 
+# shellcheck disable=SC2317 # called through check
 help_is_there()
 {
 	# shellcheck disable=SC2086 # a name may be two words
@@ -35,6 +37,7 @@ help_is_there()
 		cmp "$TAP_TMP/a" "$TAP_TMP/b" && grep -q "^Usage: uhsfs-ctl $1 " "$TAP_TMP/a"
 }
 
+# shellcheck disable=SC2317 # called through check
 help_is_narrow()
 {
 	# shellcheck disable=SC2086
@@ -42,14 +45,19 @@ help_is_narrow()
 }
 
 # Renders without a warning, and has the name section that apropos reads.
+# shellcheck disable=SC2317 # called through check
 page_is_good()
 {
-	groff -man -Tascii -ww "$man/$2.8" >"$TAP_TMP/page" 2>"$TAP_TMP/warnings" &&
-		[ ! -s "$TAP_TMP/warnings" ] || { cat "$TAP_TMP/warnings"; return 1; }
+	groff -man -Tascii -ww "$man/$2.8" >"$TAP_TMP/page" 2>"$TAP_TMP/warnings" || return 1
+	if [ -s "$TAP_TMP/warnings" ]; then
+		cat "$TAP_TMP/warnings"
+		return 1
+	fi
 	grep -q "$2 - " "$TAP_TMP/page"
 }
 
 # complete WORD...: what bash offers for the last word
+# shellcheck disable=SC2317 # called through check
 complete_words()
 {
 	bash -c '
@@ -61,14 +69,14 @@ complete_words()
 		printf "%s\n" "${COMPREPLY[@]}"' bash "$completion/uhsfs-ctl" "$@"
 }
 
+# shellcheck disable=SC2317 # called through check
 is_completed()
 {
-	# shellcheck disable=SC2206
-	local words=($1)
-	local last=${words[-1]}
-	complete_words uhsfs-ctl "${words[@]:0:${#words[@]}-1}" "${last:0:2}" | grep -qx -- "$last" &&
-		# shellcheck disable=SC2086
-		complete_words uhsfs-ctl $1 --o | grep -qx -- --output
+	local words last
+	read -ra words <<<"$1"
+	last=${words[-1]}
+	complete_words uhsfs-ctl "${words[@]:0:${#words[@]}-1}" "${last:0:2}" | grep -qx -- "$last" || return 1
+	complete_words uhsfs-ctl "${words[@]}" --o | grep -qx -- --output
 }
 
 check "every command has help, in two ways" each help_is_there
@@ -94,6 +102,7 @@ is "also behind =" "$(complete_words uhsfs-ctl info --output = j)" json
 is "devices are completed as paths" "$(complete_words uhsfs-ctl dump slot 1 "$TAP_TMP/some")" \
 	"$TAP_TMP/some image"
 
+# shellcheck disable=SC2317 # called through check
 fails_with_usage()
 {
 	local status=0

@@ -3,7 +3,7 @@
 # What mkfs.uhsfs makes, says and refuses, on image files.
 # shellcheck source=selftests/lib/tap.sh
 . "$(dirname "$0")/../lib/tap.sh"
-plan 40
+plan 43
 
 command -v mkfs.uhsfs >/dev/null || bail "mkfs.uhsfs is not built: make user"
 cd "$TAP_TMP" || bail "no folder to work in"
@@ -65,6 +65,12 @@ rm -f huge.img
 
 # ---- what it refuses ----
 refuses "a uhsfs filesystem" "holds: a uhsfs filesystem" mkfs.uhsfs a.img
+cp a.img half.img
+dd if=/dev/zero of=half.img bs=4096 seek=1 count=1 conv=notrunc status=none
+refuses "one that lost its first superblock" "holds: a uhsfs filesystem" mkfs.uhsfs half.img
+cp a.img before.img
+refuses "a folder that is not there, even with -f" "none" mkfs.uhsfs -f -d none a.img
+check "before anything is erased" cmp a.img before.img
 truncate -s 16M ext4.img
 if command -v mkfs.ext4 >/dev/null && mkfs.ext4 -q -L root ext4.img; then
 	refuses "another filesystem, by its name" "holds: ext4 filesystem labelled 'root'" mkfs.uhsfs ext4.img

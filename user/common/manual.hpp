@@ -14,6 +14,7 @@
  */
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,7 +22,7 @@
 namespace uhsfs::manual {
 
 // What a word of the command line is, for completion.
-enum class Kind {
+enum class Kind : std::uint8_t {
     other,   // cannot be completed, unless there are choices
     file,    // a path of this machine
     device,  // a block device or image file

@@ -347,8 +347,10 @@ private:
     std::uint64_t written_ = 0;
 };
 
-// Makes the empty file. EEXIST unless `force`; never the filesystem itself, never a device.
-Result<void> make_file(const std::string &path, const Device &source, bool force) {
+// True if the file is made here; false if it is there and may be overwritten, which waits
+// until it is known that nobody uses it. EEXIST unless `force`; never the filesystem itself,
+// never a device.
+Result<bool> make_file(const std::string &path, const Device &source, bool force) {
     struct stat st = {};
 
     if (::stat(path.c_str(), &st) == 0) {
@@ -359,9 +361,11 @@ Result<void> make_file(const std::string &path, const Device &source, bool force
             return fail(0, path, "is the filesystem itself");
         if (!force)
             return fail(EEXIST, path, "cannot make the image", "--force overwrites it");
+        return false;
     }
-    unique_fd fd = UHSFS_TRY(open_file(path, O_RDWR | O_CREAT | (force ? O_TRUNC : O_EXCL), 0600));
-    return fd.close(path);
+    unique_fd fd = UHSFS_TRY(open_file(path, O_RDWR | O_CREAT | O_EXCL, 0600));
+    UHSFS_TRY(fd.close(path));
+    return true;
 }
 
 }  // namespace
@@ -371,18 +375,20 @@ Result<void> run_image(const Arguments &arguments, Report &report) {
     const std::string &path = arguments.words().at(1);
     std::unique_ptr<NewNames> names;
 
-    UHSFS_TRY(make_file(path, volume.device(), arguments.has("force")));
+    const bool made = UHSFS_TRY(make_file(path, volume.device(), arguments.has("force")));
     if (arguments.has("hash-names"))
         names = std::make_unique<NewNames>(volume);
     const auto write = [&]() -> Result<std::uint64_t> {
         Device out = UHSFS_TRY(Device::open(path, OpenMode::write));
+        UHSFS_TRY(out.resize(0));
         Imager imager(volume, out, names.get(), report);
         UHSFS_TRY(imager.run());
         return imager.written();
     };
     const auto written = write();
     if (!written) {
-        ::unlink(path.c_str());
+        if (made)
+            ::unlink(path.c_str());
         return tl::make_unexpected(written.error());
     }
     report.add("image", path);

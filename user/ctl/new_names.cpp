@@ -106,10 +106,10 @@ const std::string &NewNames::of(std::uint64_t parent_ino, std::uint32_t parent_g
         return known->second;
     auto found = find(dir, name, fits);
     (found ? replaced_ : kept_)++;
-    std::string made = found ? std::move(*found) : old;
+    const std::string made = found.value_or(old);
     dir.taken.insert(made);
     dir.hashes.insert(hash(made));
-    return dir.names.emplace(old, std::move(made)).first->second;
+    return dir.names.emplace(old, made).first->second;
 }
 
 }  // namespace uhsfs::ctl

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,7 +16,7 @@
 
 namespace uhsfs::ctl {
 
-enum class Format { text, json };
+enum class Format : std::uint8_t { text, json };
 
 // A column of a list that is printed while it is read: at least `width` wide in text.
 struct Column {

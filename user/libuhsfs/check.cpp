@@ -157,11 +157,13 @@ void Checker::check_home(const Home &home, const char *object, bool tolerated,
         return;
     if (home.valid()) {
         const unsigned other = home.chosen == 0 ? 1 : 0;
+        // A write that was cut off leaves something that can be read.
+        const bool torn = tolerated && home.copy[other].code == EUCLEAN;
         const std::string more =
             fmt::format("{}{}in block {}; the copy in block {} counts, but this one {}", detail,
                         detail.empty() ? "" : ", ", home.block + other, home.chosen_block(),
-                        tolerated ? "may be a write that was cut off" : "may have been newer");
-        tell(other, tolerated ? notes_ : findings_, more);
+                        torn ? "may be a write that was cut off" : "may have been newer");
+        tell(other, torn ? notes_ : findings_, more);
         return;
     }
     for (unsigned i = 0; i < home.copies; i++)

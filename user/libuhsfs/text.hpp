@@ -43,7 +43,7 @@ std::string uuid_text(const std::uint8_t (&uuid)[UHSFS_UUID_LEN]);
 bool all_zero(const void *bytes, std::size_t size);
 
 // Names of features, from bit 0 of each kind on.
-enum class FeatureKind { compat, ro_compat, incompat };
+enum class FeatureKind : std::uint8_t { compat, ro_compat, incompat };
 struct Feature {
     FeatureKind kind;
     std::uint64_t bit;

@@ -9,6 +9,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,7 +19,7 @@ namespace uhsfs {
 
 class Value {
 public:
-    enum class Kind { scalar, object, array };
+    enum class Kind : std::uint8_t { scalar, object, array };
 
     Value() = default;  // null
     static Value object() { return Value(Kind::object); }

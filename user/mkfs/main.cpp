@@ -3,6 +3,7 @@
  * mkfs.uhsfs: makes a filesystem. The work is done by libuhsfs (builder.hpp, import.hpp);
  * here is what the user asked for, on what.
  */
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <uuid/uuid.h>
 
@@ -52,7 +53,15 @@ AtomicWrites decide_atomic(const Options &options, const Target &target) {
     return {.device = options.atomic == Atomic::device, .reason = "as asked for"};
 }
 
+// Before anything is erased for it.
+Result<void> check_source(const std::string &source) {
+    if (!source.empty())
+        UHSFS_TRY(open_file(source, O_RDONLY | O_DIRECTORY));
+    return {};
+}
+
 Result<Made> make(const Options &options) {
+    UHSFS_TRY(check_source(options.source));
     Target target = UHSFS_TRY(Target::open(options));
     const AtomicWrites atomic = decide_atomic(options, target);
     const bool repeatable = options.uuid && options.epoch_ns && target.is_file();
@@ -86,8 +95,11 @@ Result<Made> make(const Options &options) {
         import.progress = [&](const ImportStats &stats) { progress.show(stats); };
     Builder builder(device, info, keys);
     UHSFS_TRY(builder.begin());
-    if (device != nullptr)
+    if (device != nullptr) {
         UHSFS_TRY(target.clear(info.geo, repeatable));
+        // What a discarded block holds is up to the device: an old superblock, perhaps.
+        UHSFS_TRY(builder.begin());
+    }
     made.contents = UHSFS_TRY(import_tree(builder, import));
     made.super = UHSFS_TRY(builder.finish());
     made.atomic_reason = atomic.reason;

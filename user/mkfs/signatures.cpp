@@ -45,27 +45,35 @@ std::string labelled(const std::string &label) {
     return label.empty() ? "" : fmt::format(" labelled '{}'", label);
 }
 
-std::string own_filesystem(const Device &device) {
+// Wherever a superblock may stand: a filesystem that lost its first one is still there.
+Result<std::string> own_filesystem(const Device &device) {
     AlignedBuffer block(block_size);
-    uhsfs_super_info info = {};
+    std::string found;
 
-    if (device.blocks() <= UHSFS_SB_BLOCK || !device.read(UHSFS_SB_BLOCK, block.span()) ||
-        !uhsfs_super_recognise(block.data()))
-        return {};
-    const auto *raw = reinterpret_cast<const uhsfs_super *>(block.data());
-    if (uhsfs_super_decode(raw, UHSFS_SB_BLOCK, &info, nullptr) != 0)
-        return "a damaged uhsfs filesystem";
-    return "a uhsfs filesystem" + labelled(info.label);
+    for (const std::uint64_t place : {UHSFS_SB_BLOCK, UHSFS_SB_COPY_SMALL, UHSFS_SB_COPY}) {
+        uhsfs_super_info info = {};
+        if (place >= device.blocks())
+            break;
+        UHSFS_TRY(device.read(place, block.span()));
+        if (!uhsfs_super_recognise(block.data()))
+            continue;
+        const auto *raw = reinterpret_cast<const uhsfs_super *>(block.data());
+        if (uhsfs_super_decode(raw, place, &info, nullptr) == 0)
+            return "a uhsfs filesystem" + labelled(info.label);
+        found = "a damaged uhsfs filesystem";
+    }
+    return found;
 }
 
 }  // namespace
 
 Result<std::string> find_signature(const Device &device) {
-    if (std::string own = own_filesystem(device); !own.empty())
+    if (std::string own = UHSFS_TRY(own_filesystem(device)); !own.empty())
         return own;
     const unique_fd fd = UHSFS_TRY(open_file(device.path(), O_RDONLY));
     const Probe probe = UHSFS_TRY(make_probe(device, fd));
-    while (blkid_do_probe(probe.get()) == 0) {
+    int more = 0;
+    while ((more = blkid_do_probe(probe.get())) == 0) {
         const std::string type = value_of(probe, "TYPE");
         const std::string table = value_of(probe, "PTTYPE");
         const bool filesystem = value_of(probe, "USAGE") == "filesystem";
@@ -75,6 +83,9 @@ Result<std::string> find_signature(const Device &device) {
         if (!table.empty())
             return fmt::format("{} partition table", table);
     }
+    // 1: nothing further.  What cannot be read may be anything.
+    if (more < 0)
+        return fail(EIO, device.path(), "cannot look for what it holds");
     return std::string();
 }
 
