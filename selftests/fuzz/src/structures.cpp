@@ -46,9 +46,10 @@ constexpr std::array segment_fields = {
     FIELD(uhsfs_segment, table),       FIELD(uhsfs_segment, intent[0]),
     FIELD(uhsfs_segment, intent[1]),   FIELD(uhsfs_segment, suspect)};
 
-constexpr std::array chunk_fields = {FIELD(uhsfs_chunk, block), FIELD(uhsfs_chunk, nonce),
-                                     FIELD(uhsfs_chunk, in_use), FIELD(uhsfs_chunk, incarnation),
-                                     FIELD(uhsfs_chunk, gen_base)};
+constexpr std::array chunk_fields = {FIELD(uhsfs_chunk, block),    FIELD(uhsfs_chunk, nonce),
+                                     FIELD(uhsfs_chunk, in_use),   FIELD(uhsfs_chunk, incarnation),
+                                     FIELD(uhsfs_chunk, gen_base), FIELD(uhsfs_chunk, birth),
+                                     FIELD(uhsfs_chunk, written)};
 
 constexpr std::array map_fields = {FIELD(uhsfs_map_block, index), FIELD(uhsfs_map_block, epoch),
                                    FIELD(uhsfs_map_block, set), FIELD(uhsfs_map_block, zone)};
@@ -66,9 +67,9 @@ constexpr std::array xattr_fields = {
     FIELD(uhsfs_xattr_block, level), FIELD(uhsfs_xattr_block, count),
     FIELD(uhsfs_xattr_block, used), FIELD(uhsfs_xattr_block, position)};
 
-constexpr std::array bucket_fields = {FIELD(uhsfs_bucket, bucket), FIELD(uhsfs_bucket, next),
-                                      FIELD(uhsfs_bucket, count), FIELD(uhsfs_bucket, used),
-                                      FIELD(uhsfs_bucket, position)};
+constexpr std::array bucket_fields = {
+    FIELD(uhsfs_bucket, bucket), FIELD(uhsfs_bucket, next),     FIELD(uhsfs_bucket, count),
+    FIELD(uhsfs_bucket, used),   FIELD(uhsfs_bucket, position), FIELD(uhsfs_bucket, prev_image)};
 
 constexpr std::array entry_fields = {FIELD(uhsfs_entry, cookie), FIELD(uhsfs_entry, ino),
                                      FIELD(uhsfs_entry, gen), FIELD(uhsfs_entry, type),

@@ -10,8 +10,10 @@
  */
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -203,30 +205,51 @@ private:
             return;
         bool looked_up = false;
         for (const DirEntry &entry : *entries) {
-            const auto inode = volume_.inode(entry.ino);
-            if (!inode && inode.error().code == ENOENT)
-                continue;
-            if (!fine(inode, "an entry's inode") || inode->attr().generation != entry.gen)
-                continue;
-            const auto confirmed = volume_.confirms(*inode, dir, entry.name);
-            if (!fine(confirmed, "names") || !*confirmed)
+            const Known &known = know(entry.ino);
+            if (!known.inode || known.inode->attr().generation != entry.gen ||
+                !known.claims.contains({dir.ino(), dir.attr().generation, entry.name}))
                 continue;
             names++;
             if (!looked_up) {
                 const auto found = volume_.lookup(dir, entry.name);
                 if (fine(found, "lookup") && strict_)
-                    MUST(found->ino() == inode->ino(), "lookup of {} gives {}", inode->ino(),
+                    MUST(found->ino() == entry.ino, "lookup of {} gives {}", entry.ino,
                          found->ino());
                 looked_up = true;
             }
-            if (!seen_.insert(inode->ino()).second)
+            if (!seen_.insert(entry.ino).second)
                 continue;
-            (inode->is_dir() ? directories : files)++;
-            if (inode->is_dir())
-                todo.push_back(inode->ino());
+            (known.inode->is_dir() ? directories : files)++;
+            if (known.inode->is_dir())
+                todo.push_back(entry.ino);
             else
-                use(*inode);
+                use(*known.inode);
         }
+    }
+
+    // An inode and the names that it claims, read once.
+    struct Known {
+        std::optional<Inode> inode;
+        std::set<std::tuple<std::uint64_t, std::uint32_t, std::string>> claims;
+    };
+
+    const Known &know(std::uint64_t ino) {
+        const auto [at, fresh] = known_.try_emplace(ino);
+        if (!fresh)
+            return at->second;
+        auto inode = volume_.inode(ino);
+        if (!inode) {
+            // Nobody there: the entry is stale.
+            if (inode.error().code != ENOENT)
+                (void)fine(inode, "an entry's inode");
+            return at->second;
+        }
+        const auto claimed = volume_.names(*inode);
+        if (fine(claimed, "names"))
+            for (const Name &name : *claimed)
+                at->second.claims.emplace(name.parent_ino, name.parent_gen, name.name);
+        at->second.inode = std::move(*inode);
+        return at->second;
     }
 
     void use(const Inode &inode) {
@@ -247,6 +270,7 @@ private:
     const Volume &volume_;
     const bool strict_;
     std::set<std::uint64_t> seen_;
+    std::map<std::uint64_t, Known> known_;
 };
 
 std::string findings(const CheckReport &report) {

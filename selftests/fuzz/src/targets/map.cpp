@@ -211,6 +211,9 @@ void seeds(const SeedSink &sink) {
                 info.nonce = uhsfs_chunk_nonce(&geo, i, 1);
                 info.incarnation = 1;
                 info.gen_base = 3;
+                info.in_use = 7;
+                info.birth = 1;
+                info.written = 1;
                 uhsfs_chunk_encode(&info, &table->chunk[i]);
             }
             uhsfs_record_seal(table, sizeof(*table));
