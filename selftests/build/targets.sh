@@ -13,7 +13,7 @@ mkdir -p "$tree/selftests"
 	Kbuild META Makefile .ci kmod bpf tools selftests/lib selftests/harness/settings) | tar -x -C "$tree"
 
 targets=$(make -s -C "$top" help | sed -n 's/^  \([a-z-]*\) .*/\1/p' | tr '\n' ' ')
-is "make help lists the targets" "$targets" "help deps all modules user bpf check check-unit check-vm check-long \
+is "make help lists the targets" "$targets" "help deps all modules user bpf fuzz check check-unit check-vm check-long \
 check-debug demo bench install uninstall clean format lint "
 
 # says PATTERN COMMAND...: the command fails with a message that matches.
