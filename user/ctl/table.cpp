@@ -183,7 +183,7 @@ std::vector<Command> commands() {
              "With --hash-names every name is replaced by a random one of the same length that "
              "belongs to the same bucket of its directory and, of a further link, to the same leaf "
              "of "
-             "the names tree: the structure stays as it is and is valid. Names of one or two bytes "
+             "the names tree: the structure stays as it is and is valid. Names of up to three bytes "
              "for "
              "which no such name is left are kept; how many is reported. The label, names of "
              "attributes, and keys in inner nodes of names trees, which are hashes of old names, "
