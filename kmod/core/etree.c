@@ -30,6 +30,7 @@ static struct uhsfs_extent_list leaf_list(const struct uhsfs_tree *tree,
 		.count = le16_to_cpu(leaf->count),
 		.capacity = UHSFS_EXTENT_LEAF_MAX,
 		.scale = etree_of(tree)->limits.scale,
+		.snapshot = tree->geo->snapshot,
 	};
 
 	return list;

@@ -164,14 +164,18 @@ static struct uhsfs_ext part(const struct uhsfs_ext *ext, u64 from, u64 to, u32 
 	return piece;
 }
 
-/* Append b to a, if b continues it. */
-static bool merge(struct uhsfs_ext *a, const struct uhsfs_ext *b, u32 scale)
+/* Append b to a, if b continues it and no snapshot has only one of them. */
+static bool merge(const struct uhsfs_extent_list *list, struct uhsfs_ext *a,
+		  const struct uhsfs_ext *b)
 {
-	if (a->flags != b->flags || a->birth != b->birth || uhsfs_ext_end(a) != b->logical ||
-	    a->physical + (u64)a->len * scale != b->physical ||
+	if (a->flags != b->flags || uhsfs_ext_end(a) != b->logical ||
+	    a->physical + (u64)a->len * list->scale != b->physical ||
 	    b->len > UHSFS_EXTENT_MAX_LEN - a->len)
 		return false;
+	if (a->birth != b->birth && min_t(u32, a->birth, b->birth) <= list->snapshot)
+		return false;
 	a->len += b->len;
+	a->birth = max_t(u32, a->birth, b->birth);
 	return true;
 }
 
@@ -214,12 +218,12 @@ int uhsfs_list_report(const struct uhsfs_extent_list *list, u64 logical, u64 len
 struct window {
 	struct uhsfs_ext piece[5];
 	u32 count;
-	u32 scale;
+	const struct uhsfs_extent_list *list;
 };
 
 static void put(struct window *w, const struct uhsfs_ext *ext)
 {
-	if (w->count && merge(&w->piece[w->count - 1], ext, w->scale))
+	if (w->count && merge(w->list, &w->piece[w->count - 1], ext))
 		return;
 	w->piece[w->count++] = *ext;
 }
@@ -228,7 +232,7 @@ static void put(struct window *w, const struct uhsfs_ext *ext)
 static int set_range(struct uhsfs_extent_list *list, u64 from, u64 end, const struct uhsfs_ext *ext,
 		     const struct uhsfs_freed *freed)
 {
-	struct window w = { .scale = list->scale };
+	struct window w = { .list = list };
 	u32 first = uhsfs_list_find(list, from), last = first;
 	struct uhsfs_ext old;
 	int err;
@@ -350,7 +354,7 @@ static void rewrite_out(struct rewrite *rw)
 static void rewrite_put(struct rewrite *rw, const struct uhsfs_ext *ext)
 {
 	if (rw->have_last) {
-		if (merge(&rw->last, ext, rw->list->scale))
+		if (merge(rw->list, &rw->last, ext))
 			return;
 		rewrite_out(rw);
 	}

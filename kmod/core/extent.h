@@ -8,6 +8,15 @@
  * change happens as a whole or not at all: -ENOSPC if the result would not fit the
  * array, before anything is changed.
  *
+ * MERGING.  Two extents are one if the second continues the first, in the file and on the
+ * device, with the same flags, and if no snapshot tells their births apart.  Let S be the
+ * epoch of the newest snapshot, 0 while there is none: blocks born <= S belong to it, and
+ * whoever frees them keeps them for it.  So births merge if they are equal, or if both are
+ * > S; the larger one stays.  A file that is appended to epoch after epoch has one extent
+ * and not one an epoch.  What must hold: S is raised before anything is allocated in a newer
+ * epoch.  Then a birth is never raised across a snapshot, neither an older one (births of
+ * two sides of it are not both > S) nor a later one (all births are <= S by then).
+ *
  * All positions and lengths are in logical blocks.  One logical block is `scale` device
  * blocks (struct uhsfs_extent_limits).
  */
@@ -32,7 +41,7 @@ struct uhsfs_ext {
 	u64 logical;
 	u64 physical;
 	u32 len;	/* logical blocks, at least 1 */
-	u32 birth;	/* epoch of its allocation */
+	u32 birth;	/* epoch of its allocation; after merging, the newest of them */
 	u32 flags;	/* UHSFS_EXT_... */
 };
 
@@ -48,6 +57,7 @@ struct uhsfs_extent_list {
 	u32 count;
 	u32 capacity;
 	u32 scale;	/* as in the limits */
+	u32 snapshot;	/* as in the geometry */
 };
 
 /*

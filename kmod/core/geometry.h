@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * The shape of one filesystem: the numbers of its superblock that everything else is
- * computed with.  Constant while mounted, except by growing (which the owner of the
- * structure serialises).
+ * computed with.  Constant while mounted, except by growing and by snapshots (which the
+ * owner of the structure serialises).
  */
 #ifndef UHSFS_GEOMETRY_H
 #define UHSFS_GEOMETRY_H
@@ -20,6 +20,7 @@ struct uhsfs_geometry {
 	u32 slots_per_chunk;	/* at most 64 */
 	u32 erase_unit;		/* blocks */
 	u64 ro_compat;		/* UHSFS_RO_COMPAT_...: what fields these features own may hold */
+	u32 snapshot;		/* epoch of the newest snapshot, 0: none; see extent.h */
 	u8 hash_key[16];
 	u8 nonce_key[16];
 };

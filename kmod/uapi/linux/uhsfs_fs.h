@@ -283,7 +283,7 @@ struct uhsfs_extent {
 	__le64	logical;	/* bits 52-63: flags, none defined */
 	__le64	physical;	/* bits 52-63: UHSFS_EXTENT_... */
 	__le32	len;
-	__le32	birth;		/* epoch in which the blocks were allocated */
+	__le32	birth;		/* epoch of allocation, the newest one if extents were merged */
 };
 
 #define UHSFS_TREE_HEADER	64

@@ -114,14 +114,18 @@ public:
 };
 
 // The same random operations on a tree, a list and a map of blocks.
-void run_model(u64 seed, u32 preload, u64 space, u32 longest, int steps, bool dir) {
+void run_model(u64 seed, u32 preload, u64 space, u32 longest, int steps, bool dir, u32 snapshot) {
     Random random(seed);
     SCOPED_TRACE(random.note());
     Tree tree(dir);
+    tree.geo.snapshot = snapshot;
     const u32 scale = tree.etree.limits.scale;
     std::vector<uhsfs_extent> storage(100000);
-    uhsfs_extent_list list = {
-        .extent = storage.data(), .count = 0, .capacity = 100000, .scale = scale};
+    uhsfs_extent_list list = {.extent = storage.data(),
+                              .count = 0,
+                              .capacity = 100000,
+                              .scale = scale,
+                              .snapshot = snapshot};
     BlockModel model;
     u64 physical = 10;
 
@@ -157,7 +161,8 @@ void run_model(u64 seed, u32 preload, u64 space, u32 longest, int steps, bool di
         if (random.between(0, 9) == 0)
             tree.device.commit();
         if (step % 50 == 0 || step + 1 == steps) {
-            ASSERT_TRUE(tree.model() == model) << "step " << step;
+            ASSERT_TRUE(model.maps_as(tree.model(), snapshot, uhsfs::test::newest_birth))
+                << "step " << step;
             tree.check_nodes();
         }
     }
@@ -165,7 +170,8 @@ void run_model(u64 seed, u32 preload, u64 space, u32 longest, int steps, bool di
 
 TEST(ExtentTree, MatchesAListAndAMapOfBlocks) {
     for (u64 i = 0; i < 4; i++) {
-        run_model(uhsfs::test::seed() + i, 0, 2000, 20, 3000, i % 2 != 0);
+        const u32 snapshot = i < 2 ? 0 : 2;
+        run_model(uhsfs::test::seed() + i, 0, 2000, 20, 3000, i % 2 != 0, snapshot);
         if (testing::Test::HasFatalFailure())
             return;
     }
@@ -173,7 +179,9 @@ TEST(ExtentTree, MatchesAListAndAMapOfBlocks) {
 
 TEST(ExtentTree, MatchesAListWithManyLeaves) {
     for (u64 i = 0; i < 3; i++) {
-        run_model(uhsfs::test::seed() + i, 3000, 9000, i == 0 ? 5 : 1500, 400, i % 2 != 0);
+        const auto snapshot = static_cast<u32>(i);
+        run_model(uhsfs::test::seed() + i, 3000, 9000, i == 0 ? 5 : 1500, 400, i % 2 != 0,
+                  snapshot);
         if (testing::Test::HasFatalFailure())
             return;
     }
@@ -223,6 +231,32 @@ TEST(ExtentTree, HoldsAHundredThousandExtents) {
     EXPECT_EQ(tree.etree.tree.count, 0U);
     tree.device.commit();
     EXPECT_TRUE(tree.device.nodes.empty());
+}
+
+// A contiguous file written in one block an epoch: an extent a leaf at most, one here.
+TEST(ExtentTree, MergesEpochsButNotAcrossASnapshot) {
+    Tree tree;
+    u64 len = 0;
+    uhsfs_ext ext{};
+    const auto append = [&](u32 first, u32 last) {
+        for (u32 epoch = first; epoch <= last; epoch++) {
+            ext = {
+                .logical = epoch, .physical = 1000 + epoch, .len = 1, .birth = epoch, .flags = 0};
+            ASSERT_EQ(uhsfs_etree_insert(&tree.etree, &ext), 0);
+            tree.device.commit();
+        }
+    };
+
+    append(1, 500);
+    EXPECT_EQ(tree.etree.tree.count, 1U);
+    tree.geo.snapshot = 500;
+    append(501, 1000);
+    EXPECT_EQ(tree.etree.tree.count, 2U);
+    ASSERT_EQ(uhsfs_etree_lookup(&tree.etree, 1, &ext, &len), 1);
+    EXPECT_EQ(ext.birth, 500U);
+    ASSERT_EQ(uhsfs_etree_lookup(&tree.etree, 501, &ext, &len), 1);
+    EXPECT_EQ(ext.birth, 1000U);
+    EXPECT_EQ(len, 500U);
 }
 
 TEST(ExtentTree, StaysDenseEnoughWhenFilledAtRandom) {

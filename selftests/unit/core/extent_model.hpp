@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>
@@ -47,6 +48,19 @@ public:
     using Value = std::tuple<u64, u32, u32>;  // physical, flags, birth
 
     bool operator==(const BlockModel &) const = default;
+
+    // True if `other` maps the same, with births that merging may have raised: only such as
+    // are newer than the snapshot, and never above the newest one.
+    [[nodiscard]] bool maps_as(const BlockModel &other, u32 snapshot, u32 newest) const {
+        return std::ranges::equal(blocks, other.blocks, [&](const auto &a, const auto &b) {
+            const auto &[physical, flags, birth] = a.second;
+            const auto &[other_physical, other_flags, other_birth] = b.second;
+            const bool birth_ok = birth <= snapshot ? other_birth == birth
+                                                    : other_birth >= birth && other_birth <= newest;
+            return a.first == b.first && physical == other_physical && flags == other_flags &&
+                   birth_ok;
+        });
+    }
 
     void set(const uhsfs_ext &ext, u32 scale) {
         for (u64 i = 0; i < ext.len; i++)
@@ -115,6 +129,9 @@ private:
     }
 };
 
+// Births of random operations are 0 to this.
+inline constexpr u32 newest_birth = 4;
+
 // An operation below logical `space`, at most `longest` blocks; *physical: next free one.
 inline Op random_op(Random &random, u64 space, u32 longest, u64 *physical, u32 scale) {
     Op op{};
@@ -131,7 +148,7 @@ inline Op random_op(Random &random, u64 space, u32 longest, u64 *physical, u32 s
     op.ext.len = static_cast<u32>(random.between(1, longest));
     if (op.kind == OpKind::collapse || op.kind == OpKind::insert_range)
         op.ext.len = op.ext.len % 5 + 1;
-    op.ext.birth = static_cast<u32>(random.between(1, 3) / 3);
+    op.ext.birth = static_cast<u32>(random.between(0, newest_birth));
     op.ext.flags = random.between(0, 1) != 0 ? UHSFS_EXT_UNWRITTEN : 0;
     // Half of them continue the one before on the device, so that some merge.
     *physical += random.between(0, 1) * 3;

@@ -62,7 +62,8 @@ void use_values(const uhsfs_geometry &geo, const uhsfs_slot_view &view) {
         uhsfs_extent_list list = {.extent = extents.data(),
                                   .count = count,
                                   .capacity = count + 2,
-                                  .scale = dir ? geo.homes : 1};
+                                  .scale = dir ? geo.homes : 1,
+                                  .snapshot = geo.snapshot};
         u64 end = 0;
         std::memcpy(extents.data(), value, count * sizeof(uhsfs_extent));
         for (u32 i = 0; i < count; i++) {

@@ -185,19 +185,20 @@ Root root_of(const uhsfs_tree &tree) {
 
 // ---- extents -------------------------------------------------------------------------------
 
-// What is mapped, with neighbours put together.
-using Mapping = std::vector<std::tuple<u64, u64, u64, u32, u32>>;
+// What is mapped, with neighbours put together, and without births: how far merging raises
+// them depends on where leaves end.
+using Mapping = std::vector<std::tuple<u64, u64, u64, u32>>;
 
 void add(Mapping &mapping, const uhsfs_ext &ext, u32 scale) {
     if (!mapping.empty()) {
-        auto &[logical, len, physical, birth, flags] = mapping.back();
+        auto &[logical, len, physical, flags] = mapping.back();
         if (logical + len == ext.logical && physical + len * scale == ext.physical &&
-            birth == ext.birth && flags == ext.flags) {
+            flags == ext.flags) {
             len += ext.len;
             return;
         }
     }
-    mapping.emplace_back(ext.logical, ext.len, ext.physical, ext.birth, ext.flags);
+    mapping.emplace_back(ext.logical, ext.len, ext.physical, ext.flags);
 }
 
 struct Freed {
@@ -227,7 +228,8 @@ public:
         list_ = {.extent = array_.data(),
                  .count = 0,
                  .capacity = model_capacity,
-                 .scale = tree_.limits.scale};
+                 .scale = tree_.limits.scale,
+                 .snapshot = 0};
     }
 
     void run() {
