@@ -1,35 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "open.hpp"
 
-#include <blkid/blkid.h>
 #include <fmt/format.h>
 
 #include <cerrno>
-#include <memory>
+
+#include "common/probe.hpp"
 
 namespace uhsfs::ctl {
 
-std::string what_is_on(const std::string &path) {
-    struct Free {
-        void operator()(blkid_probe probe) const { blkid_free_probe(probe); }
-    };
-    const std::unique_ptr<std::remove_pointer_t<blkid_probe>, Free> probe(
-        blkid_new_probe_from_filename(path.c_str()));
-    const char *value = nullptr;
+namespace {
 
-    if (!probe)
+// "ext4", "a dos partition table"; empty if nothing is known.
+std::string what_is_on(const std::string &path) {
+    const auto found = find_foreign(path);
+
+    if (!found)
         return {};
-    blkid_probe_enable_superblocks(probe.get(), 1);
-    blkid_probe_set_superblocks_flags(probe.get(), BLKID_SUBLKS_TYPE);
-    blkid_probe_enable_partitions(probe.get(), 1);
-    if (blkid_do_safeprobe(probe.get()) != 0)
-        return {};
-    if (blkid_probe_lookup_value(probe.get(), "TYPE", &value, nullptr) == 0)
-        return value;
-    if (blkid_probe_lookup_value(probe.get(), "PTTYPE", &value, nullptr) == 0)
-        return fmt::format("a {} partition table", value);
-    return {};
+    return found->table ? fmt::format("a {} partition table", found->type) : found->type;
 }
+
+}  // namespace
 
 Error no_filesystem(const std::string &path) {
     const std::string what = what_is_on(path);

@@ -10,9 +10,6 @@
 
 namespace uhsfs::ctl {
 
-// What stands on a device: "ext4", "a dos partition table"; empty if nothing is known.
-std::string what_is_on(const std::string &path);
-
 Result<Volume> open_volume(const std::string &path, const VolumeOptions &options = {});
 
 // The error for a device on which no copy of the superblock is recognised.

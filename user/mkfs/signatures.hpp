@@ -13,8 +13,4 @@ namespace uhsfs::mkfs {
 // "an ext4 filesystem labelled 'root'", "a gpt partition table"; empty: nothing known.
 Result<std::string> find_signature(const Device &device);
 
-// Removes the signatures that libblkid knows, so that nobody finds the old contents next to
-// the new: their magic numbers only, wherever they stand.
-Result<void> wipe_signatures(const Device &device);
-
 }  // namespace uhsfs::mkfs

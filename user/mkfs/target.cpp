@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "common/probe.hpp"
 #include "signatures.hpp"
 
 namespace uhsfs::mkfs {
@@ -100,7 +101,8 @@ Result<void> Target::clear(const uhsfs_geometry &geo, bool repeatable) const {
     const Device &device = *device_;
     const std::uint64_t end = repeatable ? device.blocks() : geo.blocks;
 
-    UHSFS_TRY(wipe_signatures(device));
+    // So that nobody finds the old contents next to the new.
+    UHSFS_TRY(wipe_foreign(device));
     if (repeatable)
         UHSFS_TRY(device.zero(0, 1));
     // A discarded block may hold anything, an old superblock too.
