@@ -41,6 +41,36 @@ bool uhsfs_chunk_map_place(const struct uhsfs_super_info *info, u64 chunk, unsig
 	return true;
 }
 
+int uhsfs_chunk_map_check(const struct uhsfs_map_block *map, const struct uhsfs_super_info *info,
+			  unsigned int which, u64 first, struct uhsfs_fault *fault)
+{
+	const struct uhsfs_segment_info *seg = uhsfs_super_segment(info, first);
+	const char *name = which == UHSFS_MAP_WHICH_SUSPECT ? "suspect map" : "intent map";
+	u32 epoch = le32_to_cpu(map->epoch), newest = uhsfs_seq_epoch(info->seq), covered, beyond;
+	u64 block = le64_to_cpu(map->h.block), end;
+
+	if (!seg || (first - seg->first_chunk) % UHSFS_MAP_BITS)
+		return -EINVAL;
+	end = seg->first_chunk + seg->chunks;
+	covered = (u32)min_t(u64, end - first, UHSFS_MAP_BITS);
+	beyond = uhsfs_map_next(map->bits, UHSFS_MAP_BITS, covered, true);
+	if (beyond < UHSFS_MAP_BITS)
+		return uhsfs_bad(fault, name, block, "bits", first + beyond, end,
+				 "must be clear past the last chunk of the segment");
+	if (epoch > newest)
+		return uhsfs_bad(fault, name, block, "epoch", epoch, newest,
+				 "must not be newer than the superblock's seq");
+	if (which == UHSFS_MAP_WHICH_SUSPECT || !epoch)
+		return 0;
+	if ((epoch & 1) != which)
+		return uhsfs_bad(fault, name, block, "epoch", epoch, which,
+				 "must be even in the first map, odd in the second");
+	if (epoch > info->epoch && epoch - info->epoch > 2)
+		return uhsfs_bad(fault, name, block, "epoch", epoch, (u64)info->epoch + 2,
+				 "at most two epochs are newer than the superblock's");
+	return 0;
+}
+
 u64 uhsfs_slot_home(const struct uhsfs_geometry *geo, u64 chunk_block, u64 ino)
 {
 	return chunk_block + (u64)(uhsfs_ino_index(geo, ino) / geo->slots_per_block) * geo->homes;
@@ -131,7 +161,7 @@ static int check_chunk(const struct uhsfs_chunk *raw, const struct uhsfs_geometr
 	}
 	if (!uhsfs_space_ok(geo, chunk.block, uhsfs_chunk_blocks(geo)))
 		return uhsfs_bad(fault, "chunk", number, "block", chunk.block, geo->blocks,
-				 "chunk must lie within the device");
+				 UHSFS_RULE_SPACE);
 	nonce = uhsfs_chunk_nonce(geo, number, chunk.incarnation);
 	if (chunk.nonce != nonce)
 		return uhsfs_bad(fault, "chunk", number, "nonce", chunk.nonce, nonce,

@@ -8,6 +8,7 @@
 #ifndef UHSFS_CHUNK_H
 #define UHSFS_CHUNK_H
 
+#include "map.h"
 #include "record.h"
 #include "super.h"
 
@@ -38,6 +39,27 @@ bool uhsfs_chunk_table_place(const struct uhsfs_super_info *info, u64 chunk,
 #define UHSFS_MAP_WHICH_SUSPECT 2
 bool uhsfs_chunk_map_place(const struct uhsfs_super_info *info, u64 chunk, unsigned int which,
 			   struct uhsfs_place *place);
+
+/*
+ * Check what a map block of chunks says against where it stands, after uhsfs_map_check()
+ * and the choice of its copy: that is bits and epochs that no torn write explains.
+ * - The block whose first chunk is `first` exists: -EINVAL if not.
+ * - No bit is set past the last chunk of the segment.
+ * - Epoch e is in intent map e & 1.  Epoch 0, in either: never used.
+ * - No epoch is newer than that of the superblock's seq, and a live one (newer than E) is
+ *   E + 1 or E + 2: the map that is open and the one before.
+ */
+int uhsfs_chunk_map_check(const struct uhsfs_map_block *map, const struct uhsfs_super_info *info,
+			  unsigned int which, u64 first, struct uhsfs_fault *fault);
+
+/*
+ * True if nothing of the chunk was ever used: it was born after the checkpoint (epoch: E)
+ * and no intent map marks it (marked: by a live one).
+ */
+static inline bool uhsfs_chunk_void(const struct uhsfs_chunk_info *chunk, u32 epoch, bool marked)
+{
+	return chunk->block && chunk->birth > epoch && !marked;
+}
 
 /* First block of the home that holds slot `ino`, given the chunk's first block. */
 u64 uhsfs_slot_home(const struct uhsfs_geometry *geo, u64 chunk_block, u64 ino);

@@ -105,9 +105,9 @@ static int check_content(struct uhsfs_tree *tree, const struct uhsfs_tree_node *
 		if (i && key_of(node, i) <= key_of(node, i - 1))
 			return bad(tree, block, "ref.key", key_of(node, i), key_of(node, i - 1),
 				   UHSFS_RULE_ORDER);
-		if (!uhsfs_range_ok(tree->geo, block_of(node, i), 1))
+		if (!uhsfs_space_ok(tree->geo, block_of(node, i), 1))
 			return bad(tree, block, "ref.block", block_of(node, i), tree->geo->blocks,
-				   "must lie within the device");
+				   UHSFS_RULE_SPACE);
 	}
 	return 0;
 }
@@ -166,9 +166,8 @@ static int read_node(struct uhsfs_tree *tree, u64 block, u32 level, u64 low, u64
 	};
 	int known, err;
 
-	if (!uhsfs_range_ok(tree->geo, block, 1))
-		return bad(tree, block, "block", block, tree->geo->blocks,
-			   "must lie within the device");
+	if (!uhsfs_space_ok(tree->geo, block, 1))
+		return bad(tree, block, "block", block, tree->geo->blocks, UHSFS_RULE_SPACE);
 	known = tree->ops->read(tree->ctx, block, node);
 	if (known < 0)
 		return known;

@@ -39,7 +39,7 @@ UHSFS_BEGIN_DECLS
 
 struct uhsfs_tree_ops {
 	/*
-	 * A node by its block, which lies within the device.  It stays where it is until
+	 * A node by its block, which is uhsfs_space_ok().  It stays where it is until
 	 * the operation ends, a fresh one until the transaction ends; reading it again
 	 * within that time gives the same node.  Only fresh nodes are written to.
 	 * 0, UHSFS_TREE_CHECKED or an error.

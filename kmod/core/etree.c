@@ -416,7 +416,7 @@ static int check_new(const struct uhsfs_etree *etree, const struct uhsfs_ext *ex
 	const struct uhsfs_extent_limits *limits = &etree->limits;
 
 	if (!uhsfs_logical_ok(ext->logical, ext->len) ||
-	    !uhsfs_range_ok(limits->geo, ext->physical, (u64)ext->len * limits->scale))
+	    !uhsfs_space_ok(limits->geo, ext->physical, (u64)ext->len * limits->scale))
 		return -EINVAL;
 	return uhsfs_ext_end(ext) > limits->max ? -EFBIG : 0;
 }

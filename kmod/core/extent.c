@@ -63,9 +63,9 @@ int uhsfs_extent_check(const struct uhsfs_extent *raw, const struct uhsfs_extent
 	if (uhsfs_ext_end(&ext) > limits->max)
 		return uhsfs_bad(fault, object, id, "extent.logical + len", uhsfs_ext_end(&ext),
 				 limits->max, UHSFS_RULE_AT_MOST);
-	if (!uhsfs_range_ok(limits->geo, ext.physical, (u64)ext.len * limits->scale))
+	if (!uhsfs_space_ok(limits->geo, ext.physical, (u64)ext.len * limits->scale))
 		return uhsfs_bad(fault, object, id, "extent.physical", ext.physical,
-				 limits->geo->blocks, "the extent must lie within the device");
+				 limits->geo->blocks, UHSFS_RULE_SPACE);
 	return 0;
 }
 

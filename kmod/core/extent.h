@@ -82,7 +82,7 @@ static inline u64 uhsfs_ext_end(const struct uhsfs_ext *ext)
 void uhsfs_extent_decode(const struct uhsfs_extent *raw, struct uhsfs_ext *ext);
 void uhsfs_extent_encode(const struct uhsfs_ext *ext, struct uhsfs_extent *raw);
 
-/* Check one on-disk extent: known flags, ranges within limits.  id: for the fault. */
+/* Check one on-disk extent: known flags, within limits, on uhsfs_space_ok().  id: for the fault. */
 int uhsfs_extent_check(const struct uhsfs_extent *raw, const struct uhsfs_extent_limits *limits,
 		       const char *object, u64 id, struct uhsfs_fault *fault);
 

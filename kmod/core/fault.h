@@ -26,6 +26,7 @@ struct uhsfs_fault {
 #define UHSFS_RULE_ZERO		"must be zero"
 #define UHSFS_RULE_KNOWN	"must be a known value"
 #define UHSFS_RULE_ORDER	"must be in ascending order"
+#define UHSFS_RULE_SPACE	"must be space within the device, without superblocks and bitmaps"
 
 /* Record the fault, if anyone wants it (fault may be NULL), and return -EUCLEAN. */
 static inline int uhsfs_bad(struct uhsfs_fault *fault, const char *object, u64 id,

@@ -140,8 +140,7 @@ static int check_root(const struct uhsfs_geometry *geo, u64 ino, const char *fie
 		      u32 depth, u64 count, struct uhsfs_fault *fault)
 {
 	if (!uhsfs_space_ok(geo, block, 1))
-		return uhsfs_bad(fault, object, ino, field, block, geo->blocks,
-				 "root must lie within the device");
+		return uhsfs_bad(fault, object, ino, field, block, geo->blocks, UHSFS_RULE_SPACE);
 	if (!depth || depth > UHSFS_TREE_MAX_DEPTH)
 		return uhsfs_bad(fault, object, ino, field, depth, UHSFS_TREE_MAX_DEPTH,
 				 "depth must be 1 to the largest");
@@ -283,26 +282,6 @@ static int check_content_size(const struct uhsfs_slot_view *view, struct uhsfs_f
 	return 0;
 }
 
-/* Extents that stand in the slot map space that can be allocated, nothing else. */
-static int check_space(const struct uhsfs_geometry *geo, const struct uhsfs_slot_view *view,
-		       struct uhsfs_fault *fault)
-{
-	const struct uhsfs_extent *extent = view->value[UHSFS_TLV_EXTENTS];
-	u32 count = view->len[UHSFS_TLV_EXTENTS] / sizeof(*extent);
-	u32 scale = uhsfs_is_dir(view->attr.mode) ? geo->homes : 1;
-
-	for (u32 i = 0; i < count; i++) {
-		struct uhsfs_ext ext;
-
-		uhsfs_extent_decode(&extent[i], &ext);
-		if (!uhsfs_space_ok(geo, ext.physical, (u64)ext.len * scale))
-			return uhsfs_bad(fault, object, view->attr.ino, "extent.physical",
-					 ext.physical, geo->blocks,
-					 "must not map superblocks or bitmaps");
-	}
-	return 0;
-}
-
 /* Values of the content records. */
 static int check_content(const struct uhsfs_geometry *geo, const struct uhsfs_slot_view *view,
 			 struct uhsfs_fault *fault)
@@ -328,8 +307,6 @@ static int check_content(const struct uhsfs_geometry *geo, const struct uhsfs_sl
 	if (!err && view->value[UHSFS_TLV_EXTENTS])
 		err = uhsfs_extents_check(geo, view->value[UHSFS_TLV_EXTENTS],
 					  view->len[UHSFS_TLV_EXTENTS], dir, ino, fault);
-	if (!err)
-		err = check_space(geo, view, fault);
 	if (!err && tree) {
 		err = check_root(geo, ino, "extent root", le64_to_cpu(tree->block),
 				 le32_to_cpu(tree->depth), le64_to_cpu(tree->count), fault);

@@ -172,8 +172,7 @@ static int check_region(const struct uhsfs_geometry *geo, u64 block, const char 
 			u64 homes, struct uhsfs_fault *fault)
 {
 	if (!uhsfs_space_ok(geo, start, homes * geo->homes))
-		return uhsfs_bad(fault, object, block, field, start, geo->blocks,
-				 "region must lie within the device");
+		return uhsfs_bad(fault, object, block, field, start, geo->blocks, UHSFS_RULE_SPACE);
 	return 0;
 }
 

@@ -246,9 +246,9 @@ int uhsfs_xattr_root_decode(const void *value, size_t len, const struct uhsfs_ge
 	place->bytes = le32_to_cpu(root.bytes);
 	place->depth = le16_to_cpu(root.depth);
 
-	if (!uhsfs_range_ok(geo, place->block, 1))
+	if (!uhsfs_space_ok(geo, place->block, 1))
 		return uhsfs_bad(fault, object, ino, "block", place->block, geo->blocks,
-				 "must be a block of the filesystem");
+				 UHSFS_RULE_SPACE);
 	if (!place->bytes)
 		return uhsfs_bad(fault, object, ino, "bytes", 0, 1, UHSFS_RULE_AT_LEAST);
 	if (place->bytes > UHSFS_XATTR_BYTES_MAX)
@@ -362,9 +362,9 @@ int uhsfs_xattr_index_check(const struct uhsfs_xattr_block *b, const struct uhsf
 	for (u32 i = 0; i < count; i++) {
 		u64 data = le64_to_cpu(b->index[i]);
 
-		if (!uhsfs_range_ok(geo, data, 1))
+		if (!uhsfs_space_ok(geo, data, 1))
 			return uhsfs_bad(fault, OBJECT, block, "index", data, geo->blocks,
-					 "must be a block of the filesystem");
+					 UHSFS_RULE_SPACE);
 		if (data == block)
 			return uhsfs_bad(fault, OBJECT, block, "index", data, i,
 					 "must not be the index itself");

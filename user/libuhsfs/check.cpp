@@ -118,12 +118,11 @@ void Checker::parallel(std::uint64_t items, const std::function<void(std::uint64
 
 void Checker::check_seq(const char *object, std::uint64_t id, const char *field,
                         std::uint64_t seq) {
-    const std::uint64_t limit =
-        uhsfs_seq_make(std::max(newest_epoch_, uhsfs_seq_epoch(super_.seq)), UINT32_MAX);
+    const std::uint64_t limit = uhsfs_seq_make(newest(), UINT32_MAX);
 
     if (seq > limit)
         findings_.add(make_fault(object, id, field, seq, limit,
-                                 "must not be of an epoch newer than the newest one"));
+                                 "must not be of a newer epoch than the superblock's seq"));
 }
 
 namespace {

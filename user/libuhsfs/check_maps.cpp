@@ -151,7 +151,7 @@ void Checker::check_supers() {
 
 // ---- maps ----------------------------------------------------------------------------------
 
-void Checker::read_map(std::uint64_t chunk, unsigned which, const uhsfs_segment_info &segment) {
+void Checker::read_map(std::uint64_t chunk, unsigned which) {
     const bool is_suspect = which == UHSFS_MAP_WHICH_SUSPECT;
     const char *object = is_suspect ? "suspect map" : "intent map";
     const auto map = volume_.chunk_map(chunk, which);
@@ -164,16 +164,11 @@ void Checker::read_map(std::uint64_t chunk, unsigned which, const uhsfs_segment_
         return;
     }
     const uhsfs_map_block &block = *map->record;
-    const std::uint64_t at = map->home.chosen_block();
     const std::uint32_t epoch = le32_to_cpu(block.epoch);
-    const auto covered = static_cast<std::uint32_t>(
-        std::min<std::uint64_t>(segment.first_chunk + segment.chunks - chunk, UHSFS_MAP_BITS));
-    const std::uint32_t beyond = uhsfs_map_next(block.bits, UHSFS_MAP_BITS, covered, true);
-    if (beyond < UHSFS_MAP_BITS)
-        findings_.add(make_fault(object, at, "bits", chunk + beyond,
-                                 segment.first_chunk + segment.chunks,
-                                 "bits past the last chunk must be clear"));
-    seqs_.push_back({object, at, le64_to_cpu(block.h.seq), epoch});
+    uhsfs_fault fault = {};
+    if (uhsfs_chunk_map_check(&block, &super_, which, chunk, &fault) != 0)
+        findings_.add(fault);
+    check_seq(object, map->home.chosen_block(), "seq", le64_to_cpu(block.h.seq));
     if (is_suspect) {
         suspects_.add(chunk, block.bits);
         return;
@@ -181,12 +176,6 @@ void Checker::read_map(std::uint64_t chunk, unsigned which, const uhsfs_segment_
     if (!uhsfs_map_live(&block, super_.epoch))
         return;
     newest_epoch_ = std::max(newest_epoch_, epoch);
-    if ((epoch & 1) != which)
-        findings_.add(make_fault(object, at, "epoch", epoch, which,
-                                 "must be even in the first map, odd in the second"));
-    if (epoch - super_.epoch > 2)
-        findings_.add(make_fault(object, at, "epoch", epoch, std::uint64_t{super_.epoch} + 2,
-                                 "at most two epochs are newer than the superblock's"));
     marked_.add(chunk, block.bits);
 }
 
@@ -196,7 +185,7 @@ void Checker::read_maps() {
         for (unsigned i = 0; i < super_.segments; i++) {
             const uhsfs_segment_info &segment = super_.segment[i];
             for (std::uint64_t n = 0; n < segment.chunks && !stop(); n += UHSFS_MAP_BITS)
-                read_map(segment.first_chunk + n, which, segment);
+                read_map(segment.first_chunk + n, which);
         }
     };
 
@@ -204,12 +193,6 @@ void Checker::read_maps() {
     each(1);
     unclean_ = !marked_.empty();
     each(UHSFS_MAP_WHICH_SUSPECT);
-    for (const MapSeq &map : seqs_) {
-        check_seq(map.object, map.block, "seq", map.seq);
-        if (map.epoch > newest_epoch_)
-            findings_.add(make_fault(map.object, map.block, "epoch", map.epoch, newest_epoch_,
-                                     "must not be newer than the newest epoch"));
-    }
     report_.recovery.needed = unclean_;
     report_.recovery.epoch = newest_epoch_;
     report_.recovery.chunks = marked_.count();

@@ -273,9 +273,9 @@ void Checker::check_inode(const uhsfs_slot_view &view, bool recent, bool freed) 
                          .parent_gen = claim.parent_gen});
         };
     const InodeTotals totals = walk_inode(volume_, view, visitor);
-    if (birth > newest_epoch_)
-        findings_.add(make_fault("slot", attr.ino, "extent.birth", birth, newest_epoch_,
-                                 "must not be newer than the newest epoch"));
+    if (birth > newest())
+        findings_.add(make_fault("slot", attr.ino, "extent.birth", birth, newest(),
+                                 "must not be of a newer epoch than the superblock's seq"));
     if (!totals.names_complete)
         unreadable_.add(attr.ino, 1);
     if (!totals.complete)

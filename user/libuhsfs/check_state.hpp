@@ -202,11 +202,6 @@ private:
         std::uint64_t holder = 0, peer = 0, name_seq = 0;
         std::uint32_t peer_gen = 0;
     };
-    struct MapSeq {
-        const char *object = "";
-        std::uint64_t block = 0, seq = 0;
-        std::uint32_t epoch = 0;
-    };
     struct LateChunk {
         std::uint64_t number = 0;
         uhsfs_chunk_info info = {};
@@ -217,6 +212,8 @@ private:
     void pass(unsigned number, const char *name, std::uint64_t total);
     void step(std::uint64_t n = 1);
     void parallel(std::uint64_t items, const std::function<void(std::uint64_t item)> &work);
+    // No record may be of a newer epoch.
+    [[nodiscard]] std::uint32_t newest() const { return uhsfs_seq_epoch(super_.seq); }
     void check_seq(const char *object, std::uint64_t id, const char *field, std::uint64_t seq);
     // What is wrong with copies; tolerated: a torn write may be the reason.
     void check_home(const Home &home, const char *object, bool tolerated,
@@ -226,7 +223,7 @@ private:
     // check_maps.cpp
     void check_supers();
     void read_maps();
-    void read_map(std::uint64_t chunk, unsigned which, const uhsfs_segment_info &segment);
+    void read_map(std::uint64_t chunk, unsigned which);
     void own_fixed(const OwnFunction &each);
     void each_table(const std::function<void(std::uint64_t first, unsigned segment)> &each);
     void read_tables();
@@ -287,7 +284,7 @@ private:
     const unsigned threads_;
 
     // Set once by one thread.
-    std::uint32_t newest_epoch_ = 0;  // live, or the one that is open next
+    std::uint32_t newest_epoch_ = 0;  // live, or the one that is open next: for the report
     bool unclean_ = false;            // some chunk is marked
     bool suspects_known_ = true;      // all maps and tables could be read
     bool marks_known_ = true;
@@ -307,7 +304,6 @@ private:
     // maps and chunks
     ChunkBits marked_;
     ChunkBits suspects_;
-    std::vector<MapSeq> seqs_;
     std::vector<LateChunk> late_;  // marked, in table blocks behind chunks_used
     std::uint64_t in_use_slots_ = 0;
     std::uint64_t chunks_made_ = 0;

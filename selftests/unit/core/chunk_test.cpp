@@ -89,6 +89,62 @@ TEST(Chunk, MaskHasABitPerSlot) {
     EXPECT_EQ(uhsfs_chunk_slot_mask(&geo), 0xffffU);
 }
 
+// Epoch 7 is checkpointed; a mount drew epochs up to 9.
+TEST(Chunk, MapsAreCheckedAgainstTheirPlace) {
+    uhsfs_super_info info = volume(1, 1024);
+    uhsfs_map_block map{};
+    uhsfs_fault fault{};
+    const auto check = [&](unsigned which, u64 first) -> std::string {
+        const int err = uhsfs_chunk_map_check(&map, &info, which, first, &fault);
+        return err == 0 ? "" : err == -EUCLEAN ? fault.field : "invalid";
+    };
+
+    info.epoch = 7;
+    info.seq = uhsfs_seq_make(9, 1);
+    EXPECT_EQ(check(0, 0), "") << "never used";
+    EXPECT_EQ(check(1, 16384), "");
+    EXPECT_EQ(check(2, 20000), "");
+    EXPECT_EQ(check(0, 1), "invalid");
+    EXPECT_EQ(check(0, 20001), "invalid");
+    EXPECT_EQ(check(0, 20300), "invalid");
+    // 20000 chunks: 16384 bits of the first block, 3616 of the second; 300 of the third.
+    uhsfs_map_set(map.bits, 299);
+    for (const u64 first : {0, 16384, 20000})
+        EXPECT_EQ(check(2, first), "") << first;
+    uhsfs_map_set(map.bits, 300);
+    EXPECT_EQ(check(2, 20000), "bits");
+    EXPECT_EQ(fault.value, 20300U);
+    EXPECT_EQ(check(2, 16384), "");
+    uhsfs_map_set(map.bits, 3616);
+    EXPECT_EQ(check(1, 16384), "bits");
+    uhsfs_map_set(map.bits, 16383);
+    EXPECT_EQ(check(0, 0), "");
+    for (u32 epoch = 1; epoch <= 9; epoch++) {
+        map.epoch = cpu_to_le32(epoch);
+        EXPECT_EQ(check(epoch & 1, 0), "") << epoch;
+        EXPECT_EQ(check(1 - (epoch & 1), 0), "epoch") << epoch;
+        EXPECT_EQ(check(2, 0), "") << epoch;
+    }
+    map.epoch = cpu_to_le32(10);
+    for (unsigned which = 0; which < 3; which++)
+        EXPECT_EQ(check(which, 0), "epoch") << "newer than the superblock";
+    info.seq = uhsfs_seq_make(1000, 1);
+    EXPECT_EQ(check(0, 0), "epoch") << "7 + 3";
+    map.epoch = cpu_to_le32(9);
+    EXPECT_EQ(check(1, 0), "");
+}
+
+TEST(Chunk, BornAfterTheCheckpointAndUnmarkedIsVoid) {
+    uhsfs_chunk_info chunk{};
+
+    chunk.birth = 8;
+    EXPECT_FALSE(uhsfs_chunk_void(&chunk, 7, false)) << "never made";
+    chunk.block = 100;
+    EXPECT_TRUE(uhsfs_chunk_void(&chunk, 7, false));
+    EXPECT_FALSE(uhsfs_chunk_void(&chunk, 7, true));
+    EXPECT_FALSE(uhsfs_chunk_void(&chunk, 8, false));
+}
+
 class Table : public testing::Test {
 protected:
     Table() : geo_(volume(1, 2048).geo) {

@@ -26,6 +26,8 @@ using uhsfs::test::node_base;
 using uhsfs::test::Op;
 using uhsfs::test::OpKind;
 using uhsfs::test::Random;
+using uhsfs::test::space_at;
+using uhsfs::test::space_from;
 using uhsfs::test::tree_geometry;
 using uhsfs::test::TreeDevice;
 
@@ -96,6 +98,7 @@ public:
             ext.logical = logical;
             ext.len = static_cast<u32>(random.between(1, 3));
             *physical += random.between(1, 2);
+            *physical = space_from(*physical, static_cast<u64>(ext.len) * etree.limits.scale);
             ext.physical = *physical;
             ext.flags = random.between(0, 1) != 0 ? UHSFS_EXT_UNWRITTEN : 0;
             ext.birth = 1;
@@ -194,7 +197,7 @@ TEST(ExtentTree, HoldsAHundredThousandExtents) {
 
     for (u64 i = 0; i < many; i++) {
         const uhsfs_ext ext = {
-            .logical = i, .physical = 10 + 2 * i, .len = 1, .birth = 1, .flags = 0};
+            .logical = i, .physical = space_at(2 * i), .len = 1, .birth = 1, .flags = 0};
         ASSERT_EQ(uhsfs_etree_insert(&tree.etree, &ext), 0);
     }
     tree.device.commit();
@@ -208,7 +211,7 @@ TEST(ExtentTree, HoldsAHundredThousandExtents) {
         u64 len = 0;
         tree.device.reads = 0;
         ASSERT_EQ(uhsfs_etree_lookup(&tree.etree, logical, &ext, &len), 1);
-        ASSERT_EQ(ext.physical, 10 + 2 * logical);
+        ASSERT_EQ(ext.physical, space_at(2 * logical));
         ASSERT_EQ(tree.device.reads, 3U);
     }
     // Then in random order, all in one transaction: nodes are copied once.
@@ -270,7 +273,7 @@ TEST(ExtentTree, StaysDenseEnoughWhenFilledAtRandom) {
     std::shuffle(order.begin(), order.end(), engine);
     for (const u64 i : order) {
         const uhsfs_ext ext = {
-            .logical = 2 * i, .physical = 10 + i, .len = 1, .birth = 1, .flags = 0};
+            .logical = 2 * i, .physical = space_at(i), .len = 1, .birth = 1, .flags = 0};
         ASSERT_EQ(uhsfs_etree_insert(&tree.etree, &ext), 0);
     }
     tree.check_nodes();
@@ -414,6 +417,8 @@ TEST(ExtentTree, RefusesBadArguments) {
     EXPECT_EQ(uhsfs_etree_insert(&tree.etree, &ext), -EINVAL);
     ext.physical = tree.geo.blocks;
     EXPECT_EQ(uhsfs_etree_insert(&tree.etree, &ext), -EINVAL);
+    ext.physical = 32768 + 2;
+    EXPECT_EQ(uhsfs_etree_insert(&tree.etree, &ext), -EINVAL);
     EXPECT_EQ(uhsfs_etree_punch(&tree.etree, 0, 0, nullptr), -EINVAL);
     EXPECT_EQ(uhsfs_etree_punch(&tree.etree, 5, 5, nullptr), 0) << "of nothing";
     EXPECT_EQ(tree.device.allocs, 0U);
@@ -555,6 +560,16 @@ TEST(ExtentTree, RefusesCyclesSharedNodesAndWrongRanges) {
         auto *inner = tree.device.nodes.at(le64_to_cpu(root_of(tree)->ref[0].block)).get();
         inner->ref[5].key = cpu_to_le64(le64_to_cpu(inner->ref[4].key) + 1);
     });
+    expect_refused("block with a bitmap",
+                   [&](Tree &tree) { root_of(tree)->ref[1].block = cpu_to_le64(32768 * 5 + 2); });
+    expect_refused("block with a superblock",
+                   [&](Tree &tree) { root_of(tree)->ref[1].block = cpu_to_le64(32767); });
+    expect_refused("data on a bitmap", [&](Tree &tree) {
+        const auto *inner = tree.device.nodes.at(le64_to_cpu(root_of(tree)->ref[0].block)).get();
+        auto *leaf = tree.device.nodes.at(le64_to_cpu(inner->ref[3].block)).get();
+        leaf->extent[0].physical = cpu_to_le64(32768 * 5 + 3);
+    });
+    expect_refused("root on a bitmap", [&](Tree &tree) { tree.etree.tree.root = 3; });
     expect_refused("block outside of the device",
                    [&](Tree &tree) { root_of(tree)->ref[1].block = cpu_to_le64(tree.geo.blocks); });
     expect_refused("wrong owner", [&](Tree &tree) { root_of(tree)->h.owner_ino = 3; });
@@ -578,7 +593,7 @@ TEST(ExtentTree, RefusesAFreshNodeWhereAnOldOneIsExpected) {
     tree.load(random, 1000, nullptr, &physical);
     tree.device.commit();
     auto *root = tree.device.nodes.at(tree.etree.tree.root).get();
-    root->ref[3].block = cpu_to_le64(node_base + tree.device.nodes.size());
+    root->ref[3].block = cpu_to_le64(space_from(node_base + tree.device.nodes.size(), 1));
     uhsfs_tree_seal(root, 1);
     use_damaged(&tree, random);
     EXPECT_NE(tree.see().err, 0);

@@ -12,6 +12,7 @@
 
 #include "etree.h"
 #include "support/random.hpp"
+#include "tree_support.hpp"
 
 namespace uhsfs::test {
 
@@ -152,6 +153,7 @@ inline Op random_op(Random &random, u64 space, u32 longest, u64 *physical, u32 s
     op.ext.flags = random.between(0, 1) != 0 ? UHSFS_EXT_UNWRITTEN : 0;
     // Half of them continue the one before on the device, so that some merge.
     *physical += random.between(0, 1) * 3;
+    *physical = space_from(*physical, static_cast<u64>(op.ext.len) * scale);
     op.ext.physical = *physical;
     if (op.kind == OpKind::insert || op.kind == OpKind::replace)
         *physical += static_cast<u64>(op.ext.len) * scale;

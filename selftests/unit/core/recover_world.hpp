@@ -131,6 +131,7 @@ public:
                                  .slots_per_chunk = 16,
                                  .erase_unit = 16,
                                  .ro_compat = 0,
+                                 .snapshot = 0,
                                  .hash_key = {},
                                  .nonce_key = {}};
         u32 cursor = 0;

@@ -32,7 +32,24 @@ inline uhsfs_geometry tree_geometry(u32 homes = 1) {
 }
 
 // Nodes stand from this block on; test data stands below.
-inline constexpr u64 node_base = 1ULL << 39;
+inline constexpr u64 node_base = (1ULL << 39) + 100;
+
+// The first block from `block` on with `len` blocks that can be allocated, with any homes.
+inline u64 space_from(u64 block, u64 len) {
+    static const uhsfs_geometry geo = tree_geometry(2);
+
+    while (!uhsfs_space_ok(&geo, block, len))
+        block = (block / UHSFS_GROUP_BLOCKS + 1) * UHSFS_GROUP_BLOCKS + UHSFS_BITMAP_OFFSET +
+                UHSFS_GROUP_MAPS * 2;
+    return block;
+}
+
+// Block `i` of those that can be allocated, not all of them.
+inline u64 space_at(u64 i) {
+    constexpr u64 used = UHSFS_GROUP_BLOCKS - 100;
+
+    return (i / used + 1) * UHSFS_GROUP_BLOCKS + 50 + i % used;
+}
 
 class TreeDevice {
 public:
@@ -105,7 +122,8 @@ private:
         if (fail_alloc > 0)
             fail_alloc--;
         allocs++;
-        *block = next++;
+        *block = space_from(next, 1);
+        next = *block + 1;
         auto made = std::make_unique<uhsfs_tree_node>();
         std::memset(made.get(), 0, sizeof(*made));
         *node = made.get();

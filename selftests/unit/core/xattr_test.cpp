@@ -462,6 +462,8 @@ TEST_F(XattrBlocks, BlocksOfAnotherPlaceAreRefused) {
     EXPECT_EQ(reindex(1, 0), "index");
     EXPECT_EQ(reindex(1, geo.blocks), "index");
     EXPECT_EQ(reindex(1, U64_MAX), "index");
+    EXPECT_EQ(reindex(1, UHSFS_GROUP_BLOCKS + 2), "index") << "a bitmap";
+    EXPECT_EQ(reindex(1, UHSFS_SB_COPY), "index") << "a superblock";
     EXPECT_EQ(reindex(1, index_block), "index");
     EXPECT_EQ(reindex(1, addresses[0]), "index");
     EXPECT_EQ(reindex(1, geo.blocks - 1), "");
@@ -498,6 +500,8 @@ TEST_F(XattrBlocks, RootsThatCannotBeAreRefused) {
     EXPECT_EQ(field(5, UHSFS_XATTR_BYTES_MAX + 1, 2), "bytes");
     EXPECT_EQ(field(0, 8, 1), "block");
     EXPECT_EQ(field(geo.blocks, 8, 1), "block");
+    EXPECT_EQ(field(UHSFS_SB_BLOCK, 8, 1), "block");
+    EXPECT_EQ(field(UHSFS_GROUP_BLOCKS + 3, 8, 1), "block");
     EXPECT_EQ(field(5, 8, 1, 1), "reserved");
     EXPECT_EQ(field(5, 8, 1, 0, 15), "length");
 }

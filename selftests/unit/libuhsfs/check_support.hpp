@@ -258,7 +258,16 @@ public:
     }
     void set_marked(std::uint64_t chunk, std::uint32_t ahead = 1) const {
         const std::uint32_t epoch = volume().super().epoch + ahead;
+        raise_seq(epoch);
         set_chunk_bit(chunk, epoch & 1, epoch);
+    }
+    // What a mount does before it writes anything of an epoch.
+    void raise_seq(std::uint32_t epoch) const {
+        edit_super(
+            [=](uhsfs_super_info &info) {
+                info.seq = std::max<u64>(info.seq, uhsfs_seq_make(epoch, 1));
+            },
+            volume().super_chosen());
     }
     [[nodiscard]] std::uint64_t chunk_of(std::uint64_t ino) const {
         return uhsfs_ino_chunk(&volume().geo(), ino);

@@ -212,6 +212,7 @@ TEST(Check, EpochsOfIntentMapsAreChecked) {
     const auto edit = [](const Image &image, unsigned which, std::uint32_t ahead) {
         const std::uint64_t block = must(image.volume().chunk_map(0, which)).home.chosen_block();
         const std::uint32_t epoch = image.volume().super().epoch + ahead;
+        image.raise_seq(epoch);
         image.edit_map(block, [&](uhsfs_map_block &map) { map.epoch = cpu_to_le32(epoch); });
         return block;
     };
@@ -223,6 +224,12 @@ TEST(Check, EpochsOfIntentMapsAreChecked) {
     {
         const Image image;
         const std::uint64_t block = edit(image, (image.volume().super().epoch + 1) & 1, 3);
+        EXPECT_FINDING(image.check(), "intent map", block, "epoch");
+    }
+    {
+        const Image image;
+        const std::uint64_t block = edit(image, (image.volume().super().epoch + 1) & 1, 1);
+        image.edit_super([](uhsfs_super_info &info) { info.seq = uhsfs_seq_make(info.epoch, 9); });
         EXPECT_FINDING(image.check(), "intent map", block, "epoch");
     }
     {

@@ -73,7 +73,7 @@ void use_values(const uhsfs_geometry &geo, const uhsfs_slot_view &view) {
             uhsfs_extent_encode(&ext, &again);
             MUST(std::memcmp(&again, &extents[i], sizeof(again)) == 0, "extent {}", i);
             MUST(ext.len != 0 && ext.logical >= end, "extent {} at {}", i, ext.logical);
-            MUST(uhsfs_range_ok(&geo, ext.physical, u64{ext.len} * list.scale), "extent {}", i);
+            MUST(uhsfs_space_ok(&geo, ext.physical, u64{ext.len} * list.scale), "extent {}", i);
             end = uhsfs_ext_end(&ext);
             uhsfs_ext found = {};
             u64 len = 0;

@@ -346,7 +346,7 @@ private:
             return look(logical, sound);
         const std::uint8_t what = operation.what % 9;
         if ((what == 0 || what == 1 || what == 8) &&
-            !uhsfs_range_ok(&geo_, ext.physical, len * list_.scale)) {
+            !uhsfs_space_ok(&geo_, ext.physical, len * list_.scale)) {
             MUST(uhsfs_etree_insert(&tree_, &ext) < 0, "maps {} blocks to {}", len, ext.physical);
             MUST(root_of(tree_.tree) == before, "the root changes");
             return;
