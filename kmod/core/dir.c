@@ -32,13 +32,6 @@ static bool type_ok(u8 type)
 	return type < 16 && (DT_KNOWN >> type & 1);
 }
 
-u8 uhsfs_dir_type(u32 mode)
-{
-	u8 type = mode >> 12 & 15;
-
-	return type_ok(type) ? type : 0;
-}
-
 /* The last `bits` bits of value, 0 to 32, in reverse order. */
 static u32 reverse(u32 value, u32 bits)
 {

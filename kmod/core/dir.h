@@ -63,9 +63,6 @@ static inline u32 uhsfs_cookie_tie(u64 cookie)
 /* Hash of a name as it stands in cookies: 56 bits, never 0. */
 u64 uhsfs_dir_hash(const struct uhsfs_geometry *geo, const u8 *name, u8 len);
 
-/* DT_... of a mode, as it stands in entries; 0 for a mode without a known file type. */
-u8 uhsfs_dir_type(u32 mode);
-
 /* The bucket of a hash.  buckets: N, at least 1. */
 u32 uhsfs_dir_bucket(u64 hash, u32 buckets);
 

@@ -58,7 +58,7 @@ static inline bool uhsfs_is_lnk(u16 mode)
 	return (mode & UHSFS_S_IFMT) == UHSFS_S_IFLNK;
 }
 
-/* The DT_ value (readdir(3)) of a mode. */
+/* The DT_ value (readdir(3)) of a mode with a known file type, as it stands in entries. */
 static inline u8 uhsfs_mode_dtype(u16 mode)
 {
 	return (u8)((mode & UHSFS_S_IFMT) >> 12);

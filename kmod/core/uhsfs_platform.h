@@ -68,13 +68,9 @@ typedef __s32 s32;
 typedef __s64 s64;
 
 #define U8_MAX		((u8)~0U)
-#define U16_MAX		((u16)~0U)
 #define U32_MAX		((u32)~0U)
 #define U64_MAX		((u64)~0ULL)
-#define S32_MAX		((s32)(U32_MAX >> 1))
-#define S32_MIN		((s32)(-S32_MAX - 1))
 #define S64_MAX		((s64)(U64_MAX >> 1))
-#define S64_MIN		((s64)(-S64_MAX - 1))
 
 #define cpu_to_le16(x)	((__le16)htole16(x))
 #define cpu_to_le32(x)	((__le32)htole32(x))
@@ -82,29 +78,6 @@ typedef __s64 s64;
 #define le16_to_cpu(x)	((u16)le16toh(x))
 #define le32_to_cpu(x)	((u32)le32toh(x))
 #define le64_to_cpu(x)	((u64)le64toh(x))
-
-#ifndef likely
-#define likely(x)	__builtin_expect(!!(x), 1)
-#define unlikely(x)	__builtin_expect(!!(x), 0)
-#endif
-
-/* For sparse only; it does not read this branch. */
-#ifndef __force
-#define __force
-#endif
-
-#ifndef __must_check
-#define __must_check	__attribute__((__warn_unused_result__))
-#endif
-
-#ifndef __always_inline
-#define __always_inline	inline __attribute__((__always_inline__))
-#endif
-
-/* C++ has [[fallthrough]], which a macro of that name would destroy. */
-#ifndef __cplusplus
-#define fallthrough	__attribute__((__fallthrough__))
-#endif
 
 /* Set bits; the kernel has no libgcc for the compiler's own. */
 static inline unsigned int hweight64(u64 word)
@@ -139,17 +112,6 @@ static inline unsigned int hweight64(u64 word)
 /* 64-bit division: a plain / does not link in a 32-bit kernel. */
 static inline u64 div_u64(u64 dividend, u32 divisor)
 {
-	return dividend / divisor;
-}
-
-static inline u64 div64_u64(u64 dividend, u64 divisor)
-{
-	return dividend / divisor;
-}
-
-static inline u64 div64_u64_rem(u64 dividend, u64 divisor, u64 *remainder)
-{
-	*remainder = dividend % divisor;
 	return dividend / divisor;
 }
 

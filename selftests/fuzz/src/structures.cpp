@@ -155,7 +155,7 @@ void mutate_bucket(Random &random, const uhsfs_geometry &geo, uhsfs_bucket &buck
             e = {};
             e.ino = 1 + random.below(200);
             e.gen = static_cast<u32>(random.below(3));
-            e.type = static_cast<u8>(uhsfs_dir_type(UHSFS_S_IFREG));
+            e.type = uhsfs_mode_dtype(UHSFS_S_IFREG);
             // The same name again, or the same entry.
             uhsfs_dirent old = {};
             if (random.one_in(4) && uhsfs_bucket_get(&bucket, some, &old))

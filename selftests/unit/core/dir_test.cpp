@@ -147,18 +147,6 @@ TEST(DirName, LegalNames) {
     EXPECT_FALSE(ok(std::string(256, 'a')));
 }
 
-TEST(DirName, TypeOfAMode) {
-    EXPECT_EQ(uhsfs_dir_type(0100644), type_reg);
-    EXPECT_EQ(uhsfs_dir_type(040755), type_dir);
-    EXPECT_EQ(uhsfs_dir_type(0120777), 10);
-    EXPECT_EQ(uhsfs_dir_type(0020666), 2);
-    EXPECT_EQ(uhsfs_dir_type(0060660), 6);
-    EXPECT_EQ(uhsfs_dir_type(0010600), 1);
-    EXPECT_EQ(uhsfs_dir_type(0140700), 12);
-    for (const u32 mode : {0U, 0160000U, 0170000U, 0030000U, 0777U})
-        EXPECT_EQ(uhsfs_dir_type(mode), 0) << mode;
-}
-
 // ---- root and policy ---------------------------------------------------------
 
 TEST(DirRoot, DecodesWhatWasEncoded) {

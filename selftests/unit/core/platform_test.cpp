@@ -24,8 +24,6 @@ TEST(Platform, TypesHaveTheirWidths) {
     EXPECT_EQ(sizeof(__le16), 2U);
     EXPECT_EQ(sizeof(__le32), 4U);
     EXPECT_EQ(sizeof(__le64), 8U);
-    EXPECT_EQ(S32_MIN, INT32_MIN);
-    EXPECT_EQ(S64_MIN, INT64_MIN);
     EXPECT_EQ(S64_MAX, INT64_MAX);
     EXPECT_EQ(U64_MAX, UINT64_MAX);
 }
@@ -59,10 +57,6 @@ TEST(Platform, RoundingKeepsMultiplesAndTheWholeRange) {
     EXPECT_EQ(max_t(u32, 7, 5), 7U);
     EXPECT_EQ(BIT_ULL(63), 1ULL << 63);
     EXPECT_EQ(div_u64(U64_MAX, U32_MAX), 0x100000001ULL);
-    EXPECT_EQ(div64_u64(U64_MAX, U64_MAX), 1U);
-    u64 remainder = 0;
-    EXPECT_EQ(div64_u64_rem(block + 3, block, &remainder), 1U);
-    EXPECT_EQ(remainder, 3U);
 }
 
 TEST(Platform, CorruptionHasItsErrno) { EXPECT_EQ(EUCLEAN, 117); }

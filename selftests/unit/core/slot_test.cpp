@@ -470,4 +470,14 @@ TEST(Slot, RandomBytesWithARightChecksumDoNoHarm) {
     EXPECT_GT(accepted, 0);
 }
 
+TEST(SlotMode, HasTheTypeOfDirectoryEntries) {
+    EXPECT_EQ(uhsfs_mode_dtype(0100644), 8);
+    EXPECT_EQ(uhsfs_mode_dtype(040755), 4);
+    EXPECT_EQ(uhsfs_mode_dtype(0120777), 10);
+    EXPECT_EQ(uhsfs_mode_dtype(0020666), 2);
+    EXPECT_EQ(uhsfs_mode_dtype(0060660), 6);
+    EXPECT_EQ(uhsfs_mode_dtype(0010600), 1);
+    EXPECT_EQ(uhsfs_mode_dtype(0140700), 12);
+}
+
 }  // namespace

@@ -140,7 +140,7 @@ void operate(const uhsfs_geometry &geo, uhsfs_bucket &bucket, const std::uint8_t
             uhsfs_dirent e = {.cookie = 0,
                               .ino = ino,
                               .gen = 1,
-                              .type = static_cast<u8>(uhsfs_dir_type(UHSFS_S_IFREG)),
+                              .type = uhsfs_mode_dtype(UHSFS_S_IFREG),
                               .len = len,
                               .name = bytes};
             u32 position = 0;
@@ -170,7 +170,7 @@ void operate(const uhsfs_geometry &geo, uhsfs_bucket &bucket, const std::uint8_t
             if (found < 0)
                 break;
             const int err = uhsfs_bucket_retarget(&bucket, static_cast<u32>(found), ino + 1, 1,
-                                                  uhsfs_dir_type(UHSFS_S_IFDIR));
+                                                  uhsfs_mode_dtype(UHSFS_S_IFDIR));
             if (model == nullptr)
                 break;
             MUST((err == -EEXIST) == model->contains({name, ino + 1, 1}), "retarget: {}", err);
@@ -286,7 +286,7 @@ void seeds(const SeedSink &sink) {
             uhsfs_dirent e = {.cookie = 0,
                               .ino = 10 + i,
                               .gen = 1,
-                              .type = static_cast<u8>(uhsfs_dir_type(UHSFS_S_IFREG)),
+                              .type = uhsfs_mode_dtype(UHSFS_S_IFREG),
                               .len = static_cast<u8>(name.size()),
                               .name = reinterpret_cast<const u8 *>(name.data())};
             e.cookie = uhsfs_cookie_make(uhsfs_dir_hash(&geo, e.name, e.len), 0);
