@@ -153,37 +153,47 @@ static int check_identity(struct uhsfs_tree *tree, const struct uhsfs_tree_node 
 	return 0;
 }
 
-static int read_node(struct uhsfs_tree *tree, u64 block, u32 level, u64 low, u64 high,
-		     struct uhsfs_tree_node **node)
+int uhsfs_tree_check_node(struct uhsfs_tree *tree, const struct uhsfs_tree_node *node,
+			  const struct uhsfs_tree_at *at, bool passed)
 {
-	struct uhsfs_record_id id = {
+	const struct uhsfs_record_id id = {
 		.object = tree->type->object,
 		.magic = tree->type->magic,
 		.fsid = tree->geo->fsid,
-		.block = block,
+		.block = at->block,
 		.owner_ino = tree->owner_ino,
 		.owner_gen = tree->owner_gen,
 	};
-	int known, err;
+	int err;
+
+	if (passed)
+		err = check_identity(tree, node, &id);
+	else
+		err = uhsfs_record_check(node, UHSFS_BLOCK_SIZE, &id, &tree->fault);
+	if (!err)
+		err = check_shape(tree, node, at->block, at->level);
+	if (!err && !passed)
+		err = check_content(tree, node, at->block, at->low, at->high);
+	if (!err)
+		err = check_range(tree, node, at->block, at->low, at->high);
+	return err;
+}
+
+static int read_node(struct uhsfs_tree *tree, u64 block, u32 level, u64 low, u64 high,
+		     struct uhsfs_tree_node **node)
+{
+	const struct uhsfs_tree_at at = {
+		.block = block, .level = level, .low = low, .high = high
+	};
+	int known;
 
 	if (!uhsfs_space_ok(tree->geo, block, 1))
 		return bad(tree, block, "block", block, tree->geo->blocks, UHSFS_RULE_SPACE);
 	known = tree->ops->read(tree->ctx, block, node);
 	if (known < 0)
 		return known;
-	if (is_fresh(tree, block))
-		known = UHSFS_TREE_CHECKED;
-	if (known == UHSFS_TREE_CHECKED)
-		err = check_identity(tree, *node, &id);
-	else
-		err = uhsfs_record_check(*node, UHSFS_BLOCK_SIZE, &id, &tree->fault);
-	if (!err)
-		err = check_shape(tree, *node, block, level);
-	if (!err && known != UHSFS_TREE_CHECKED)
-		err = check_content(tree, *node, block, low, high);
-	if (!err)
-		err = check_range(tree, *node, block, low, high);
-	return err;
+	return uhsfs_tree_check_node(tree, *node, &at,
+				     known == UHSFS_TREE_CHECKED || is_fresh(tree, block));
 }
 
 static int check_root(struct uhsfs_tree *tree)

@@ -142,6 +142,22 @@ struct uhsfs_tree_walk {
 
 int uhsfs_tree_visit(struct uhsfs_tree *tree, const struct uhsfs_tree_walk *walk);
 
+/* Where a node hangs: what its parent, or the slot, says of it. */
+struct uhsfs_tree_at {
+	u64 block;
+	u32 level;			/* depth - 1 of a root, 0 of a leaf */
+	u64 low, high;			/* keys of its range, both included; a root: 0, U64_MAX */
+};
+
+/*
+ * Check a node as read from at->block: its record with the tree's owner, level, entries
+ * and their range.  passed: it did since it was read, perhaps at another place, so that
+ * checksum and entries are left out.  All operations do this with the nodes they read; for
+ * those who read nodes in another way.  -EUCLEAN sets tree->fault.
+ */
+int uhsfs_tree_check_node(struct uhsfs_tree *tree, const struct uhsfs_tree_node *node,
+			  const struct uhsfs_tree_at *at, bool passed);
+
 /* Give back every node; the tree is empty then. */
 int uhsfs_tree_destroy(struct uhsfs_tree *tree);
 

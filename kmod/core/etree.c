@@ -10,8 +10,6 @@
  */
 #include "etree.h"
 
-#define LOGICAL_END	(1ULL << UHSFS_EXTENT_BITS)
-
 static_assert(offsetof(struct uhsfs_etree, tree) == 0);
 static_assert(UHSFS_EXTENT_LEAF_MAX * sizeof(struct uhsfs_extent) == UHSFS_TREE_PAYLOAD);
 static_assert(UHSFS_TREE_NODE_MAX * sizeof(struct uhsfs_tree_ref) == UHSFS_TREE_PAYLOAD);
@@ -125,7 +123,7 @@ int uhsfs_etree_lookup(struct uhsfs_etree *etree, u64 logical, struct uhsfs_ext 
 	if (found < 0)
 		return found;
 	if (!found) {
-		*len = logical < LOGICAL_END ? LOGICAL_END - logical : 0;
+		*len = logical < UHSFS_LOGICAL_END ? UHSFS_LOGICAL_END - logical : 0;
 		return 0;
 	}
 	if (ext->logical > logical) {
@@ -487,9 +485,9 @@ int uhsfs_etree_punch(struct uhsfs_etree *etree, u64 logical, u64 len,
 
 int uhsfs_etree_truncate(struct uhsfs_etree *etree, u64 logical, const struct uhsfs_freed *freed)
 {
-	if (logical >= LOGICAL_END)
+	if (logical >= UHSFS_LOGICAL_END)
 		return 0;
-	return uhsfs_etree_punch(etree, logical, LOGICAL_END - logical, freed);
+	return uhsfs_etree_punch(etree, logical, UHSFS_LOGICAL_END - logical, freed);
 }
 
 int uhsfs_etree_convert(struct uhsfs_etree *etree, u64 logical, u64 len)
@@ -533,7 +531,7 @@ int uhsfs_etree_collapse(struct uhsfs_etree *etree, u64 logical, u64 len,
 
 	if (!uhsfs_logical_ok(logical, len))
 		return -EINVAL;
-	err = mapped(etree, logical, LOGICAL_END);
+	err = mapped(etree, logical, UHSFS_LOGICAL_END);
 	if (err <= 0)
 		return err;
 	err = prepare(etree, &s, &kept);

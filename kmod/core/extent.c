@@ -9,8 +9,6 @@
  */
 #include "extent.h"
 
-#define LOGICAL_END	(1ULL << UHSFS_EXTENT_BITS)
-
 void uhsfs_extent_limits_init(struct uhsfs_extent_limits *limits, const struct uhsfs_geometry *geo,
 			 bool dir)
 {
@@ -135,7 +133,7 @@ bool uhsfs_list_lookup(const struct uhsfs_extent_list *list, u64 logical, struct
 	u32 i = uhsfs_list_find(list, logical);
 
 	if (i == list->count) {
-		*len = logical < LOGICAL_END ? LOGICAL_END - logical : 0;
+		*len = logical < UHSFS_LOGICAL_END ? UHSFS_LOGICAL_END - logical : 0;
 		return false;
 	}
 	*ext = get(list, i);
@@ -145,6 +143,17 @@ bool uhsfs_list_lookup(const struct uhsfs_extent_list *list, u64 logical, struct
 	}
 	*len = uhsfs_ext_end(ext) - logical;
 	return true;
+}
+
+bool uhsfs_extents_lookup(const void *value, u32 bytes, u64 logical, struct uhsfs_ext *ext,
+			  u64 *len)
+{
+	const struct uhsfs_extent_list list = {
+		.extent = (struct uhsfs_extent *)value,
+		.count = bytes / (u32)sizeof(struct uhsfs_extent),
+	};
+
+	return uhsfs_list_lookup(&list, logical, ext, len);
 }
 
 /* ---- pieces of extents ----------------------------------------------------- */
@@ -257,7 +266,7 @@ static int set_range(struct uhsfs_extent_list *list, u64 from, u64 end, const st
 	if (first < last) {
 		old = get(list, last - 1);
 		if (uhsfs_ext_end(&old) > end) {
-			old = part(&old, end, LOGICAL_END, list->scale);
+			old = part(&old, end, UHSFS_LOGICAL_END, list->scale);
 			put(&w, &old);
 		}
 	}
@@ -309,9 +318,9 @@ int uhsfs_list_punch(struct uhsfs_extent_list *list, u64 logical, u64 len,
 int uhsfs_list_truncate(struct uhsfs_extent_list *list, u64 logical,
 			const struct uhsfs_freed *freed)
 {
-	if (logical >= LOGICAL_END)
+	if (logical >= UHSFS_LOGICAL_END)
 		return 0;
-	return set_range(list, logical, LOGICAL_END, NULL, freed);
+	return set_range(list, logical, UHSFS_LOGICAL_END, NULL, freed);
 }
 
 /* ---- convert ---------------------------------------------------------------- */
@@ -380,7 +389,7 @@ static void convert_one(struct rewrite *rw, const struct uhsfs_ext *ext, u64 fro
 	piece.flags &= ~UHSFS_EXT_UNWRITTEN;
 	rewrite_put(rw, &piece);
 	if (uhsfs_ext_end(ext) > end) {
-		piece = part(ext, end, LOGICAL_END, scale);
+		piece = part(ext, end, UHSFS_LOGICAL_END, scale);
 		rewrite_put(rw, &piece);
 	}
 }
@@ -445,7 +454,7 @@ int uhsfs_list_cut(struct uhsfs_extent_list *list, u64 logical)
 	if (list->count == list->capacity)
 		return -ENOSPC;
 	left = part(&ext, 0, logical, list->scale);
-	right = part(&ext, logical, LOGICAL_END, list->scale);
+	right = part(&ext, logical, UHSFS_LOGICAL_END, list->scale);
 	resize(list, i, 1, 2);
 	uhsfs_extent_encode(&left, &list->extent[i]);
 	uhsfs_extent_encode(&right, &list->extent[i + 1]);
@@ -481,7 +490,7 @@ int uhsfs_list_insert_range(struct uhsfs_extent_list *list, u64 logical, u64 len
 	struct uhsfs_ext last;
 	int err;
 
-	if (!uhsfs_logical_ok(logical, len) || max > LOGICAL_END)
+	if (!uhsfs_logical_ok(logical, len) || max > UHSFS_LOGICAL_END)
 		return -EINVAL;
 	if (!list->count)
 		return 0;

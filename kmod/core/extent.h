@@ -31,6 +31,8 @@ UHSFS_BEGIN_DECLS
 #define UHSFS_EXT_UNWRITTEN	0x1	/* reads as zeros */
 #define UHSFS_EXT_SHARED	0x2	/* reserved for reflink */
 
+/* Logical blocks that the format can number. */
+#define UHSFS_LOGICAL_END	(1ULL << UHSFS_EXTENT_BITS)
 /* Logical blocks of a file: sizes are signed 64-bit byte counts. */
 #define UHSFS_FILE_MAX_BLOCKS	(1ULL << (63 - UHSFS_BLOCK_SHIFT))
 /* Logical blocks of a directory: buckets and overflow blocks. */
@@ -98,8 +100,7 @@ int uhsfs_extents_check(const struct uhsfs_geometry *geo, const void *value, u32
 /* True if [logical, logical + len) is not empty and below 2^52. */
 static inline bool uhsfs_logical_ok(u64 logical, u64 len)
 {
-	return len && logical < 1ULL << UHSFS_EXTENT_BITS &&
-	       len <= (1ULL << UHSFS_EXTENT_BITS) - logical;
+	return len && logical < UHSFS_LOGICAL_END && len <= UHSFS_LOGICAL_END - logical;
 }
 
 /* Index of the first extent that ends after `logical`, or count. */
@@ -111,6 +112,10 @@ u32 uhsfs_list_find(const struct uhsfs_extent_list *list, u64 logical);
  */
 bool uhsfs_list_lookup(const struct uhsfs_extent_list *list, u64 logical, struct uhsfs_ext *ext,
 		       u64 *len);
+
+/* The same in the EXTENTS record of a checked slot, `bytes` long: nothing is written to. */
+bool uhsfs_extents_lookup(const void *value, u32 bytes, u64 logical, struct uhsfs_ext *ext,
+			  u64 *len);
 
 /*
  * Map a hole.  Merges with neighbours that continue it.  -EEXIST if part of the range is

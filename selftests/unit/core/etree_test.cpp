@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -634,6 +635,46 @@ TEST(ExtentTree, GoesOnBehindDamageIfAskedTo) {
     EXPECT_EQ(damage.nodes, 2);
     EXPECT_EQ(damage.extents, 168U * 8);
     EXPECT_EQ(count, 168U * 8);
+}
+
+// What a reader with its own cache of nodes asks.
+TEST(ExtentTree, ChecksANodeWhereItIsSaidToHang) {
+    Random random;
+    Tree tree;
+    u64 physical = 10;
+    tree.load(random, 168 * 3, nullptr, &physical);
+    tree.device.commit();
+    const u64 root = tree.etree.tree.root;
+    const auto *node = tree.device.nodes.at(root).get();
+    const u64 leaf = le64_to_cpu(node->ref[1].block);
+    const u64 low = le64_to_cpu(node->ref[1].key);
+    const u64 high = le64_to_cpu(node->ref[2].key) - 1;
+    auto *bytes = tree.device.nodes.at(leaf).get();
+    const auto check = [&](u64 block, u32 level, u64 from, u64 to, bool passed) -> std::string {
+        const uhsfs_tree_at at = {.block = block, .level = level, .low = from, .high = to};
+        const auto *what = tree.device.nodes.at(block == root ? root : leaf).get();
+        const int err = uhsfs_tree_check_node(&tree.etree.tree, what, &at, passed);
+        EXPECT_TRUE(err == 0 || err == -EUCLEAN);
+        return err == 0 ? "" : tree.etree.tree.fault.field;
+    };
+
+    for (const bool passed : {false, true}) {
+        EXPECT_EQ(check(root, 1, 0, U64_MAX, passed), "");
+        EXPECT_EQ(check(leaf, 0, low, high, passed), "");
+        EXPECT_EQ(check(leaf, 1, low, high, passed), "level");
+        EXPECT_EQ(check(root, 0, 0, U64_MAX, passed), "level");
+        EXPECT_EQ(check(leaf, 0, low + 1, high, passed), "first key");
+        EXPECT_EQ(check(leaf, 0, low, low, passed), "last key");
+        EXPECT_EQ(check(leaf + 1, 0, low, high, passed), "block");
+        tree.etree.tree.owner_ino++;
+        EXPECT_EQ(check(leaf, 0, low, high, passed), "owner_ino");
+        tree.etree.tree.owner_ino--;
+        tree.etree.tree.owner_gen++;
+        EXPECT_EQ(check(leaf, 0, low, high, passed), "owner_gen");
+        tree.etree.tree.owner_gen--;
+    }
+    bytes->bytes[5] ^= 1;
+    EXPECT_EQ(check(leaf, 0, low, high, false), "crc");
 }
 
 }  // namespace

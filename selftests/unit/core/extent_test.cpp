@@ -354,4 +354,32 @@ TEST(ExtentList, ConvertsInAFullListWhereMergingMakesRoom) {
     t.check();
 }
 
+TEST(Extent, IsLookedUpInTheSlotsRecord) {
+    TestList t(3);
+    u64 end = 0;
+
+    for (const u64 logical : {5ULL, 20ULL, 1ULL << 40}) {
+        const uhsfs_ext ext = {
+            .logical = logical, .physical = 100 + 50 * end++, .len = 7, .birth = 1, .flags = 0};
+        ASSERT_EQ(uhsfs_list_insert(&t.list, &ext), 0);
+    }
+    for (const u64 logical : {0ULL, 5ULL, 11ULL, 12ULL, 19ULL, 26ULL, 27ULL, (1ULL << 40) + 7}) {
+        uhsfs_ext expected{};
+        uhsfs_ext ext{};
+        u64 expected_len = 0;
+        u64 len = 0;
+        const bool found = uhsfs_list_lookup(&t.list, logical, &expected, &expected_len);
+        EXPECT_EQ(
+            uhsfs_extents_lookup(t.list.extent, 3 * sizeof(uhsfs_extent), logical, &ext, &len),
+            found);
+        EXPECT_EQ(len, expected_len);
+        EXPECT_EQ(ext.logical, expected.logical);
+        EXPECT_EQ(ext.physical, expected.physical);
+    }
+    uhsfs_ext ext{};
+    u64 len = 0;
+    EXPECT_FALSE(uhsfs_extents_lookup(nullptr, 0, 9, &ext, &len)) << "no record: a hole";
+    EXPECT_EQ(len, UHSFS_LOGICAL_END - 9);
+}
+
 }  // namespace
