@@ -3,7 +3,7 @@
 # What mkfs.uhsfs makes, says and refuses, on image files.
 # shellcheck source=selftests/lib/tap.sh
 . "$(dirname "$0")/../lib/tap.sh"
-plan 43
+plan 47
 
 command -v mkfs.uhsfs >/dev/null || bail "mkfs.uhsfs is not built: make user"
 cd "$TAP_TMP" || bail "no folder to work in"
@@ -120,6 +120,26 @@ check "images can be built again bit by bit, whatever the file held" cmp one.img
 unset SOURCE_DATE_EPOCH
 
 # ---- devices in use ----
+if command -v qemu-io >/dev/null; then
+	truncate -s 16M machine.img
+	mkfifo commands
+	qemu-io -f raw machine.img <commands >/dev/null 2>&1 &
+	machine=$!
+	exec 9>commands
+	echo 'write 0 512' >&9
+	for _ in $(seq 100); do
+		grep -q lock: "/proc/$machine/fdinfo/"* 2>/dev/null && break
+		sleep 0.05
+	done
+	refuses "an image that QEMU has open, with its name" "is locked by qemu-io (process $machine).*stop the program" \
+		mkfs.uhsfs -f machine.img
+	exec 9>&-
+	wait "$machine"
+	check "not when QEMU has gone" mkfs.uhsfs -q -f machine.img
+else
+	skip "an image that QEMU has open, with its name" "no qemu-io"
+	skip "not when QEMU has gone" "no qemu-io"
+fi
 if loop=$(losetup -f --show ext4.img 2>/dev/null); then
 	defer losetup -d "$loop"
 	check "a loop device" mkfs.uhsfs -q -f "$loop"
@@ -128,13 +148,25 @@ if loop=$(losetup -f --show ext4.img 2>/dev/null); then
 		defer umount mnt
 		refuses "a mounted device, -f or not" "is mounted on .*/mnt" mkfs.uhsfs -f "$loop"
 		refuses "and the file behind it" "stands behind $loop, which is mounted on" mkfs.uhsfs -f ext4.img
+		ln ext4.img other.img
+		rm ext4.img
+		refuses "by another name, and when its own is gone" "stands behind $loop, which is mounted on" \
+			mkfs.uhsfs -f other.img
+		mv other.img ext4.img
+		chown 65534 . ext4.img
+		refuses "and when the loop device cannot be examined" "may stand behind $loop, which cannot be examined" \
+			setpriv --reuid 65534 --clear-groups "$(command -v mkfs.uhsfs)" -f ext4.img
 	else
 		skip "a mounted device, -f or not" "cannot mount"
 		skip "and the file behind it" "cannot mount"
+		skip "by another name, and when its own is gone" "cannot mount"
+		skip "and when the loop device cannot be examined" "cannot mount"
 	fi
 else
 	skip "a loop device" "no loop devices"
 	skip "a mounted device, -f or not" "no loop devices"
 	skip "and the file behind it" "no loop devices"
+	skip "by another name, and when its own is gone" "no loop devices"
+	skip "and when the loop device cannot be examined" "no loop devices"
 fi
 finish

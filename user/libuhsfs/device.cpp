@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <linux/fs.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@
 #include <new>
 #include <utility>
 
+#include "libuhsfs/locks.hpp"
 #include "libuhsfs/sysfs.hpp"
 
 namespace uhsfs {
@@ -70,13 +70,14 @@ Result<Device> Device::open(const std::string &path, OpenMode mode) {
         // Before opening: it knows where the device is mounted, O_EXCL only that it is.
         const auto use = UHSFS_TRY(device_in_use(path));
         if (use)
-            return fail(EBUSY, path, *use, "unmount or release it first");
+            return fail(EBUSY, path, *use, "unmount it, or stop the program that uses it");
         if (device.kind_ == DeviceKind::block)
             flags |= O_EXCL;
     }
     device.fd_ = UHSFS_TRY(open_file(path, flags));
     UHSFS_TRY(device.inspect());
-    UHSFS_TRY(device.exclude_others());
+    if (device.writable_)
+        UHSFS_TRY(lock_exclusively(device.fd_.get(), path));
     return device;
 }
 
@@ -113,15 +114,6 @@ Result<void> Device::inspect() {
     discard_ = sysfs_number(sysfs_queue(folder) / "discard_max_bytes").value_or(0) != 0
                    ? sysfs_number(sysfs_queue(folder) / "discard_granularity").value_or(0)
                    : 0;
-    return {};
-}
-
-Result<void> Device::exclude_others() const {
-    if (!writable_)
-        return {};
-    // Filesystems without locks have no other user to exclude.
-    if (::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-        return fail(EBUSY, path_, "another program has locked it", "wait until it has finished");
     return {};
 }
 

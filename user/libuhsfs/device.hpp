@@ -7,8 +7,9 @@
  * written through the page cache, which a loop device shares.
  *
  * Writers hold what they open exclusively: O_EXCL on block devices (it fails while the
- * device or one of its partitions is mounted, swap, or a member of md or dm) and flock(),
- * which also keeps udev from probing half-written devices. Readers hold nothing.
+ * device or one of its partitions is mounted, swap, or a member of md or dm) and the locks
+ * of locks.hpp, which also keep udev from probing half-written devices and QEMU from running
+ * a machine on them. Readers hold nothing.
  */
 #pragma once
 
@@ -70,8 +71,8 @@ struct AtomicWrites {
 // partition's too). What cannot be read counts against atomicity.
 AtomicWrites atomic_writes_of(const std::filesystem::path &sysfs);
 
-// Where a device or image file is in use: "mounted on /mnt" or "in use by ...". Nothing:
-// it is not. A file is in use if it backs a loop device that is.
+// Where a device or image file is in use: "is mounted on /mnt", "is locked by ...". Nothing:
+// it is not. A file is in use if it backs a loop device that is, or that cannot be examined.
 Result<std::optional<std::string>> device_in_use(const std::string &path);
 
 class Device {
@@ -113,7 +114,6 @@ public:
 private:
     Device() = default;
     Result<void> inspect();
-    Result<void> exclude_others() const;
     Result<void> check_range(std::uint64_t block, std::uint64_t count, const char *what) const;
 
     std::string path_;

@@ -7,17 +7,24 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/loop.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <system_error>
+#include <variant>
+#include <vector>
 
 #include "libuhsfs/device.hpp"
+#include "libuhsfs/locks.hpp"
 
 namespace uhsfs {
 
@@ -168,37 +175,114 @@ std::optional<std::string> block_in_use(const std::string &path, dev_t device) {
     return "is in use: it or a partition of it is mounted, swap, or part of another device";
 }
 
-// Loop devices over a file, by the file's identity.
-std::optional<std::string> loops_in_use(const struct stat &file) {
+// ---- loop devices
+
+struct Loop {
+    std::string name;     // "loop0"
+    std::string node;     // "/dev/loop0"
+    std::string backing;  // the file's name, or what it was before it was deleted
+    dev_t numbers = 0;
+};
+
+std::optional<dev_t> numbers_of(const fs::path &folder) {
+    const auto line = sysfs_line(folder / "dev");
+    unsigned first = 0;
+    unsigned second = 0;
+
+    if (!line || std::sscanf(line->c_str(), "%u:%u", &first, &second) != 2)
+        return std::nullopt;
+    return makedev(first, second);
+}
+
+// Those that have a file.
+std::vector<Loop> loop_devices() {
+    std::vector<Loop> loops;
     std::error_code code;
 
     for (const auto &entry : fs::directory_iterator("/sys/block", code)) {
         const auto backing = sysfs_line(entry.path() / "loop/backing_file");
-        const std::string loop = "/dev/" + entry.path().filename().string();
-        struct stat st = {};
-        struct stat device = {};
+        const auto numbers = numbers_of(entry.path());
+        const std::string name = entry.path().filename().string();
+        if (backing && numbers)
+            loops.push_back(
+                {.name = name, .node = "/dev/" + name, .backing = *backing, .numbers = *numbers});
+    }
+    return loops;
+}
 
-        if (!backing || ::stat(backing->c_str(), &st) != 0 || st.st_dev != file.st_dev ||
-            st.st_ino != file.st_ino || ::stat(loop.c_str(), &device) != 0)
+// Whether a loop device stands on the file: the kernel knows. An errno: it cannot be asked.
+std::variant<bool, int> stands_on(const Loop &loop, const struct stat &file) {
+    const unique_fd fd(::open(loop.node.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    struct loop_info64 info = {};
+    struct stat st = {};
+
+    if (!fd || ::fstat(fd.get(), &st) != 0)
+        return errno;
+    if (!S_ISBLK(st.st_mode) || st.st_rdev != loop.numbers)
+        return ENODEV;
+    if (::ioctl(fd.get(), LOOP_GET_STATUS64, &info) != 0) {
+        if (errno == ENXIO)
+            return false;  // detached in the meantime
+        return errno;
+    }
+    return info.lo_device == file.st_dev && info.lo_inode == file.st_ino;
+}
+
+// Whether it may stand on the file, going by names. One that leads nowhere any more, or never
+// did here, counts if its last part is ours.
+bool may_stand_on(const Loop &loop, const std::string &path, const struct stat &file) {
+    constexpr std::string_view deleted = " (deleted)";
+    std::string_view backing = loop.backing;
+    struct stat st = {};
+    std::error_code code;
+
+    if (::stat(loop.backing.c_str(), &st) == 0)
+        return st.st_dev == file.st_dev && st.st_ino == file.st_ino;
+    if (backing.ends_with(deleted))
+        backing.remove_suffix(deleted.size());
+    // Folders above it may be closed to us.
+    const fs::path real = fs::canonical(path, code);
+    return fs::path(backing).filename() == (code ? fs::path(path) : real).filename();
+}
+
+std::optional<std::string> loops_in_use(const std::string &path, const struct stat &file) {
+    for (const Loop &loop : loop_devices()) {
+        const auto stands = stands_on(loop, file);
+        if (const int *code = std::get_if<int>(&stands)) {
+            if (may_stand_on(loop, path, file))
+                return fmt::format("may stand behind {}, which cannot be examined ({})", loop.node,
+                                   std::strerror(*code));
             continue;
-        if (const auto use = block_in_use(loop, device.st_rdev))
-            return fmt::format("stands behind {}, which {}", loop, *use);
+        }
+        if (!std::get<bool>(stands))
+            continue;
+        if (const auto use = block_in_use(loop.node, loop.numbers))
+            return fmt::format("stands behind {}, which {}", loop.node, *use);
     }
     return std::nullopt;
+}
+
+std::optional<std::string> locked(const std::string &path) {
+    const unique_fd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+
+    return fd ? range_lock_on(fd.get()) : std::nullopt;
 }
 
 }  // namespace
 
 Result<std::optional<std::string>> device_in_use(const std::string &path) {
     struct stat st = {};
+    std::optional<std::string> use;
 
     if (::stat(path.c_str(), &st) != 0)
         return fail_errno(path, "cannot stat");
     if (S_ISBLK(st.st_mode))
-        return block_in_use(path, st.st_rdev);
-    if (S_ISREG(st.st_mode))
-        return loops_in_use(st);
-    return std::optional<std::string>();
+        use = block_in_use(path, st.st_rdev);
+    else if (S_ISREG(st.st_mode))
+        use = loops_in_use(path, st);
+    else
+        return use;
+    return use ? use : locked(path);
 }
 
 }  // namespace uhsfs

@@ -52,7 +52,8 @@ Result<Target> Target::open(const Options &options) {
         // open() for writing says so too, but a dry run does not get that far.
         const auto use = UHSFS_TRY(device_in_use(options.target));
         if (use)
-            return fail(EBUSY, options.target, *use, "unmount or release it first");
+            return fail(EBUSY, options.target, *use,
+                        "unmount it, or stop the program that uses it");
     }
     const OpenMode mode = options.dry_run ? OpenMode::read : OpenMode::write;
     target.device_ = std::make_unique<Device>(UHSFS_TRY(Device::open(options.target, mode)));

@@ -2,8 +2,10 @@
 #include "libuhsfs/device.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -123,6 +125,48 @@ TEST(Device, HasOneWriterAndAnyReaders) {
     ASSERT_FALSE(second);
     EXPECT_EQ(second.error().code, EBUSY);
     EXPECT_TRUE(Device::open(path, OpenMode::read));
+}
+
+// As QEMU locks the images of running machines: single bytes, for reading.
+bool lock_byte(int fd, off_t at, short type) {
+    struct flock lock = {};
+
+    lock.l_type = type;
+    lock.l_whence = SEEK_SET;
+    lock.l_start = at;
+    lock.l_len = 1;
+    return ::fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
+TEST(Device, HonoursLocksOfRanges) {
+    const Scratch scratch;
+    const std::string path = image(scratch, 8 * block_size);
+    uhsfs::unique_fd other(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    ASSERT_TRUE(lock_byte(other.get(), 201, F_RDLCK));
+    const auto refused = Device::open(path, OpenMode::write);
+    const auto use = uhsfs::device_in_use(path);
+
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, EBUSY);
+    ASSERT_TRUE(use && *use);
+    EXPECT_NE((*use)->find(fmt::format("(process {})", ::getpid())), std::string::npos) << **use;
+    EXPECT_EQ(refused.error().message, **use);
+    EXPECT_TRUE(Device::open(path, OpenMode::read));
+    other.reset();
+    EXPECT_FALSE(*uhsfs::device_in_use(path));
+    EXPECT_TRUE(Device::open(path, OpenMode::write));
+}
+
+TEST(Device, LocksAllRanges) {
+    const Scratch scratch;
+    const std::string path = image(scratch, 8 * block_size);
+    const uhsfs::unique_fd other(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    {
+        const Device writer = must_open(path, OpenMode::write);
+        EXPECT_FALSE(lock_byte(other.get(), 100, F_RDLCK));
+        EXPECT_FALSE(lock_byte(other.get(), std::int64_t{1} << 40, F_RDLCK));
+    }
+    EXPECT_TRUE(lock_byte(other.get(), 100, F_RDLCK));
 }
 
 TEST(Device, ReaderCannotWrite) {
