@@ -8,6 +8,9 @@ namespace uhsfs {
 
 namespace {
 
+// Holes of fewer blocks than this are left until nothing else is.
+constexpr std::uint32_t few = 16;
+
 // Free blocks of a group in which nothing is.
 std::uint32_t empty_group(const uhsfs_geometry &geo, std::uint64_t group) {
     std::vector<std::uint8_t> bits(UHSFS_GROUP_BLOCKS / 8);
@@ -64,6 +67,10 @@ void BlockAllocator::free(const Run &run) {
     groups_[group]->free += run.count;
     free_ += run.count;
     full_below_ = std::min(full_below_, group);
+    // The newest blocks of a zone are the next ones again.
+    for (Cursor *cursor : {&small_, &large_})
+        if (cursor->group == group && cursor->at == run.block % UHSFS_GROUP_BLOCKS + run.count)
+            cursor->at -= run.count;
 }
 
 std::optional<Run> BlockAllocator::in_group(std::uint64_t group, std::uint32_t from,
@@ -98,6 +105,40 @@ std::optional<Run> BlockAllocator::exactly(Zone zone, std::uint32_t count, std::
     if (run)
         cursor.at = static_cast<std::uint32_t>(run->block % UHSFS_GROUP_BLOCKS) + run->count;
     return run;
+}
+
+// Where a run of the large zone may begin: at any multiple of this.
+std::uint32_t BlockAllocator::large_align(std::uint64_t want) const {
+    const std::uint32_t unit = geo_.erase_unit;
+    // Nothing is skipped in a new group but its maps' unit.
+    const std::uint32_t skip = large_.group ? (unit - large_.at % unit) % unit : 0;
+
+    return 2 * std::uint64_t{skip} < want ? unit : 1;
+}
+
+// At least `least` and up to `count` blocks of those that the large zone passed over. The place
+// where this goes on moves only behind what is used up, so that all calls together take no
+// longer than the zone is large.
+std::optional<Run> BlockAllocator::skipped(std::uint32_t count, std::uint32_t least) {
+    for (; skipped_.group < groups_.size(); skipped_ = {.group = *skipped_.group + 1, .at = 0}) {
+        const std::uint64_t number = *skipped_.group;
+        const Group &group = *groups_[number];
+        const std::uint32_t end =
+            large_.group == number ? large_.at : std::uint32_t{UHSFS_GROUP_BLOCKS};
+        if (group.zone != UHSFS_ZONE_LARGE)
+            continue;
+        skipped_.at = uhsfs_map_next(group.bits, end, skipped_.at, false);
+        const std::uint32_t at = uhsfs_map_find(group.bits, end, skipped_.at, least, 1);
+        if (at < end) {
+            const std::uint32_t stop = uhsfs_map_next(group.bits, end, at, true);
+            const std::uint32_t length = std::min(count, stop - at);
+            return mark(number, at, length - length % least);
+        }
+        // All so far; or room for others, unless it has holes of a few blocks only.
+        if (large_.group == number || (skipped_.at < end && least > few))
+            return std::nullopt;
+    }
+    return std::nullopt;
 }
 
 std::optional<Run> BlockAllocator::anywhere(std::uint32_t count, std::uint32_t align) {
@@ -167,21 +208,26 @@ std::optional<Run> BlockAllocator::some(Zone zone, std::uint64_t want, std::uint
         return std::nullopt;
     want = std::min(want, free_ - reserve_);
     want -= want % granule;
-    const std::uint32_t unit = zone == Zone::large ? geo_.erase_unit : 1;
-    // A run of the large zone begins at an erase unit and has one to start with.
-    const std::uint64_t least = zone == Zone::large ? std::min<std::uint64_t>(want, unit) : want;
-    const auto first =
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(least, UHSFS_GROUP_BLOCKS / 2));
-    auto run = exactly(zone, first - first % granule, unit);
+    const std::uint64_t least = std::min<std::uint64_t>(
+        want, zone == Zone::large ? geo_.erase_unit : UHSFS_GROUP_BLOCKS / 2);
+    const auto first = static_cast<std::uint32_t>(least - least % granule);
+    std::optional<Run> run;
+    if (zone == Zone::large)
+        run = exactly(Zone::large, first, large_align(want));
+    if (!run && all_taken())
+        run = skipped(first, zone == Zone::large ? granule : first);
     if (!run)
-        run = anywhere(first - first % granule, unit);
+        run = exactly(Zone::small, first, 1);
+    if (!run)
+        run = anywhere(first, 1);
     if (!run)
         return longest(want, granule);
     extend(*run, want, granule);
-    if (zone == Zone::large && large_.group == run->block / UHSFS_GROUP_BLOCKS)
-        large_.at = static_cast<std::uint32_t>(run->block % UHSFS_GROUP_BLOCKS) + run->count;
-    if (zone == Zone::small && small_.group == run->block / UHSFS_GROUP_BLOCKS)
-        small_.at = static_cast<std::uint32_t>(run->block % UHSFS_GROUP_BLOCKS) + run->count;
+    for (Cursor *cursor : {&small_, &large_})
+        if (cursor->group == run->block / UHSFS_GROUP_BLOCKS)
+            cursor->at =
+                std::max(cursor->at,
+                         static_cast<std::uint32_t>(run->block % UHSFS_GROUP_BLOCKS) + run->count);
     return run;
 }
 

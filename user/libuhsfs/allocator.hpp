@@ -4,8 +4,13 @@
  *
  * Groups are taken one after the other as they are needed and get a zone then: small
  * (blocks packed densely) or large (runs that begin at erase units). In each zone space is
- * given out in ascending order. When no group is left to take, whatever is free anywhere is
- * used: only a full filesystem is full.
+ * given out in ascending order. A run of the large zone skips what is left of an erase unit
+ * only if that is less than half of its own length: the pieces of a file full of holes stand
+ * next to each other.
+ *
+ * When no group is left to take, content goes to what the large zone skipped, then to the
+ * small zone, then to whatever is free: only a full filesystem is full. The small zone is
+ * spared as long as possible because inode chunks and tables need many blocks in a row.
  */
 #pragma once
 
@@ -33,7 +38,7 @@ public:
     // Exactly `count` contiguous blocks of the small zone.
     std::optional<Run> contiguous(std::uint32_t count);
     // Up to `want` contiguous blocks, a multiple of `granule`, which divides want: as many
-    // as there are in a good place. Of the large zone: beginning at an erase unit, if possible.
+    // as there are in a good place.
     std::optional<Run> some(Zone zone, std::uint64_t want, std::uint32_t granule = 1);
     // Give blocks back.
     void free(const Run &run);
@@ -60,6 +65,9 @@ private:
     std::optional<Run> in_group(std::uint64_t group, std::uint32_t from, std::uint32_t count,
                                 std::uint32_t align);
     std::optional<Run> exactly(Zone zone, std::uint32_t count, std::uint32_t align);
+    std::optional<Run> skipped(std::uint32_t count, std::uint32_t least);
+    std::uint32_t large_align(std::uint64_t want) const;
+    [[nodiscard]] bool all_taken() const { return groups_.size() == uhsfs_group_count(&geo_); }
     std::optional<Run> anywhere(std::uint32_t count, std::uint32_t align);
     std::optional<Run> longest(std::uint64_t want, std::uint32_t granule);
     void extend(Run &run, std::uint64_t want, std::uint32_t granule);
@@ -75,6 +83,8 @@ private:
     };
     Cursor small_;
     Cursor large_;
+    // What is before it is not looked at again for skipped blocks.
+    Cursor skipped_{.group = 0, .at = 0};
     // Below this group nothing is free any more.
     std::uint64_t full_below_ = 0;
 };

@@ -164,6 +164,24 @@ Result<InodeId> Builder::assign(bool late) {
                    .generation = table_[open->number].gen_base};
 }
 
+void Builder::drop_content(NewInode &inode) {
+    // The newest first.
+    while (!inode.extents.empty()) {
+        uhsfs_ext &last = inode.extents.back();
+        // An extent may have grown from group to group.
+        const std::uint64_t end = last.physical + last.len;
+        const auto count = static_cast<std::uint32_t>(
+            std::min<std::uint64_t>(last.len, (end - 1) % UHSFS_GROUP_BLOCKS + 1));
+        space_.free({.block = end - count, .count = count});
+        last.len -= count;
+        if (last.len == 0)
+            inode.extents.pop_back();
+    }
+    inode.data.clear();
+    inode.blocks = 0;
+    inode.size = 0;
+}
+
 Result<void> Builder::put(NewInode inode) {
     const std::uint64_t number = uhsfs_ino_chunk(&geo(), inode.id.ino);
     const auto found = chunks_.find(number);

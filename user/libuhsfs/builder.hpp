@@ -86,6 +86,9 @@ public:
     // The whole content of a small file or a symlink: to data if it fits, else to blocks.
     Result<void> set_content(NewInode &inode, Bytes content, bool links);
 
+    // The content goes again, blocks and all; those that were written do not matter.
+    void drop_content(NewInode &inode);
+
     // Builds and writes the index of a directory. Cookies of the entries are set here.
     Result<void> make_directory(NewInode &inode, std::vector<DirEntry> &entries);
 

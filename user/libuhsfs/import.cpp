@@ -19,6 +19,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <map>
 #include <utility>
 #include <vector>
@@ -77,6 +78,9 @@ private:
     Result<void> import_content(NewInode &inode, const Source &source, const struct stat &st,
                                 bool links);
     Result<void> copy_file(NewInode &inode, const Source &source, const struct stat &st,
+                           bool links);
+    Result<struct stat> settled(int fd, const Source &source) const;
+    Result<void> copy_data(NewInode &inode, int fd, const Source &source, const struct stat &st,
                            bool links);
     Result<void> copy_inline(NewInode &inode, int fd, const Source &source, std::size_t size,
                              bool links);
@@ -313,11 +317,33 @@ Result<void> Importer::import_content(NewInode &inode, const Source &source, con
     return {};
 }
 
+// Attributes from which every later change can be told. The times of a file that was changed
+// within the present tick of the clock would not move if it were changed once more.
+Result<struct stat> Importer::settled(int fd, const Source &source) const {
+    constexpr std::int64_t tick = 20'000'000;
+    struct stat st = {};
+    timespec now = {};
+
+    for (int i = 0; i < 2; i++) {
+        if (::fstat(fd, &st) != 0)
+            return fail_errno(source.shown, "cannot stat");
+        ::clock_gettime(CLOCK_REALTIME, &now);
+        const std::int64_t age = nanoseconds(now) - nanoseconds(st.st_ctim);
+        if (age < -tick || age > tick)
+            break;
+        const timespec pause = {.tv_sec = 0, .tv_nsec = tick};
+        ::nanosleep(&pause, nullptr);
+    }
+    return st;
+}
+
+// A file that changes meanwhile is copied again, not for ever: half of one state and half of
+// another is no copy.
 Result<void> Importer::copy_file(NewInode &inode, const Source &source, const struct stat &st,
                                  bool links) {
     constexpr int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
-    const auto size = static_cast<std::uint64_t>(st.st_size);
-    struct stat now = {};
+    constexpr int most_tries = 3;
+    const std::uint64_t bytes = stats_.bytes;
     unique_fd fd(::openat(source.folder, source.name, flags | O_NOATIME));
 
     // Only owners may ask for O_NOATIME.
@@ -325,21 +351,46 @@ Result<void> Importer::copy_file(NewInode &inode, const Source &source, const st
         fd.reset(::openat(source.folder, source.name, flags));
     if (!fd)
         return fail_errno(source.shown, "cannot open");
-    if (::fstat(fd.get(), &now) != 0)
-        return fail_errno(source.shown, "cannot stat");
-    if (now.st_dev != st.st_dev || now.st_ino != st.st_ino || now.st_size != st.st_size)
-        return fail(EBUSY, source.shown, "changed while it was copied");
-    UHSFS_TRY(copy_xattrs(inode, fd.get(), source.shown));
+    for (int i = 0; i < most_tries; i++) {
+        const struct stat before = UHSFS_TRY(settled(fd.get(), source));
+        struct stat after = {};
+        if (before.st_dev != st.st_dev || before.st_ino != st.st_ino || !S_ISREG(before.st_mode))
+            return fail(EBUSY, source.shown, "was replaced while it was copied");
+        builder_.drop_content(inode);
+        stats_.bytes = bytes;
+        inode.xattrs.clear();
+        set_attributes(inode, before);
+        UHSFS_TRY(copy_xattrs(inode, fd.get(), source.shown));
+        const auto copied = copy_data(inode, fd.get(), source, before, links);
+        // That it became shorter is a change as well.
+        if (!copied && copied.error().code != EBUSY)
+            return copied;
+        if (::fstat(fd.get(), &after) != 0)
+            return fail_errno(source.shown, "cannot stat");
+        if (copied && after.st_size == before.st_size &&
+            nanoseconds(after.st_mtim) == nanoseconds(before.st_mtim) &&
+            nanoseconds(after.st_ctim) == nanoseconds(before.st_ctim))
+            return {};
+    }
+    return fail(EBUSY, source.shown,
+                fmt::format("changed while it was copied, {} times", most_tries),
+                "stop the program that writes it, or copy a snapshot");
+}
+
+Result<void> Importer::copy_data(NewInode &inode, int fd, const Source &source,
+                                 const struct stat &st, bool links) {
+    const auto size = static_cast<std::uint64_t>(st.st_size);
+
     if (size <= builder_.inline_room(inode, links))
-        return copy_inline(inode, fd.get(), source, size, links);
+        return copy_inline(inode, fd, source, size, links);
     const bool large = size / block_size > builder_.geo().erase_unit / 2;
     inode.size = size;
     for (std::uint64_t at = 0; at < size;) {
-        const off_t data = ::lseek(fd.get(), static_cast<off_t>(at), SEEK_DATA);
+        const off_t data = ::lseek(fd, static_cast<off_t>(at), SEEK_DATA);
         if (data < 0 && errno == ENXIO)
             break;
         const bool holes = data >= 0;  // else a filesystem that knows none
-        const off_t hole = holes ? ::lseek(fd.get(), data, SEEK_HOLE) : -1;
+        const off_t hole = holes ? ::lseek(fd, data, SEEK_HOLE) : -1;
         const std::uint64_t from =
             holes ? std::max(at, static_cast<std::uint64_t>(data) / block_size * block_size) : at;
         const std::uint64_t until =
@@ -347,7 +398,7 @@ Result<void> Importer::copy_file(NewInode &inode, const Source &source, const st
                       : size;
         if (from >= size)
             break;
-        UHSFS_TRY(copy_range(inode, fd.get(), source, from, until, large));
+        UHSFS_TRY(copy_range(inode, fd, source, from, until, large));
         at = round_up(until, block_size);
     }
     return {};

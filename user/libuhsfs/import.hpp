@@ -9,7 +9,8 @@
  * Entries are taken in order of their names, so that one tree gives one image.
  *
  * Whatever cannot be read ends the import with an error that names it: an image with files
- * missing is worse than none.
+ * missing is worse than none. So does a file that changes each of several times that it is
+ * read.
  */
 #pragma once
 

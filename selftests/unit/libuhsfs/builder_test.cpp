@@ -19,10 +19,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libuhsfs/import.hpp"
@@ -453,6 +455,100 @@ TEST_F(BuilderTest, PutsLargeFilesAtEraseUnits) {
     const auto small = must(volume.extents(must(volume.resolve("small"))));
     EXPECT_EQ(volume.bitmap(small[0].physical / UHSFS_GROUP_BLOCKS, 0).record->zone,
               UHSFS_ZONE_SMALL);
+}
+
+// A small device that is nearly as full of pieces as it can be still has room for inodes.
+TEST_F(BuilderTest, FindsRoomForInodesBesideAFileOfManyPieces) {
+    const std::string path = file("holes", "");
+    const int fd = ::open(path.c_str(), O_WRONLY);
+    ASSERT_GE(fd, 0);
+    for (off_t i = 0; i < 600; i++)
+        ASSERT_EQ(::pwrite(fd, &i, sizeof(i), i * 8192), static_cast<ssize_t>(sizeof(i)));
+    ::close(fd);
+    for (int i = 0; i < 300; i++)
+        file(fmt::format("z{}", i), "small");
+    round_trip({.blocks = 1024, .erase_unit = 16});
+    round_trip({.blocks = 1024, .shadow = false});
+}
+
+// ---- files that change while they are copied -----------------------------------------------
+
+class ChangingTest : public BuilderTest {
+protected:
+    // Fills an image; `change` is called in the middle of every copy of the file.
+    Result<ImportStats> copy(const std::function<void()> &change) {
+        const KeySource keys = KeySource::repeatable({}, now_ns);
+        std::ofstream(image(), std::ios::app).close();
+        fs::resize_file(image(), 16384 * block_size);
+        const Device device = UHSFS_TRY(Device::open(image(), OpenMode::write));
+        const auto layout = UHSFS_TRY(make_layout({.blocks = 16384, .now_ns = now_ns}, keys));
+        Builder builder(&device, layout, keys);
+        UHSFS_TRY(builder.begin());
+        std::uint64_t before = 0;
+        const ImportStats stats = UHSFS_TRY(import_tree(
+            builder, {.source = tree(),
+                      .now_ns = now_ns,
+                      .repeatable = false,
+                      .image = {},
+                      .progress = [&](const ImportStats &now) {
+                          if (std::exchange(before, now.bytes) != now.bytes && now.bytes <= 1 << 20)
+                              change();
+                      }}));
+        UHSFS_TRY(builder.finish());
+        return stats;
+    }
+    void write_at(off_t at, char value) {
+        const int fd = ::open((tree() + "/changing").c_str(), O_WRONLY);
+        ASSERT_GE(fd, 0);
+        ASSERT_EQ(::pwrite(fd, &value, 1, at), 1);
+        ::close(fd);
+    }
+};
+
+TEST_F(ChangingTest, IsCopiedAgain) {
+    file("changing", std::string(3 << 20, 'a'));
+    int changes = 0;
+    const auto stats = copy([&] {
+        if (changes++ > 0)
+            return;
+        write_at(0, 'b');  // is copied already
+        write_at((3 << 20) - 1, 'c');
+        fs::resize_file(tree() + "/changing", 4 << 20);
+    });
+
+    ASSERT_TRUE(stats) << stats.error().to_string();
+    EXPECT_EQ(changes, 2);
+    EXPECT_EQ(stats->bytes, 3U << 20);
+    const Volume volume = must(Volume::open(image()));
+    Audit(volume).run();
+    const Inode inode = must(volume.resolve("changing"));
+    std::string content(4 << 20, '?');
+    EXPECT_EQ(must(volume.read(inode, 0,
+                               {reinterpret_cast<std::uint8_t *>(content.data()), content.size()})),
+              content.size());
+    EXPECT_TRUE(content == read_file(tree() + "/changing"));
+}
+
+TEST_F(ChangingTest, IsAnErrorIfItNeverStops) {
+    file("changing", std::string(3 << 20, 'a'));
+    char value = 'a';
+    const auto stats = copy([&] { write_at(0, ++value); });
+
+    ASSERT_FALSE(stats);
+    EXPECT_EQ(stats.error().object, tree() + "/changing");
+    EXPECT_NE(stats.error().message.find("changed while it was copied, 3 times"), std::string::npos)
+        << stats.error().to_string();
+    EXPECT_EQ(value, 'd');
+}
+
+TEST_F(ChangingTest, MayBecomeShorter) {
+    file("changing", std::string(3 << 20, 'a'));
+    const auto stats = copy([&] { fs::resize_file(tree() + "/changing", 1 << 20); });
+
+    ASSERT_TRUE(stats) << stats.error().to_string();
+    const Volume volume = must(Volume::open(image()));
+    Audit(volume).run();
+    EXPECT_EQ(must(volume.resolve("changing")).attr().size, 1U << 20);
 }
 
 TEST_F(BuilderTest, KeepsXattrs) {
