@@ -1,99 +1,357 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Module entry and the filesystem type.
+ * Mounting and unmounting.
  *
- * This version has no on-disk format yet, so every mount is refused, with a message
- * in the kernel log and, for callers of fsopen(2), in the context's own log.
+ * Order of a mount: options; the device (what others wrote to it through its own cache
+ * is written out, and a flush makes sure that what is read now cannot be undone by a
+ * power cut); superblock; maps; recovery in memory; root.  This version mounts read-only.
  */
-#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
-
-#include <linux/fs.h>
+#include <linux/blkdev.h>
 #include <linux/fs_context.h>
 #include <linux/module.h>
+#include <linux/slab.h>
+#include <linux/statfs.h>
 
-#include "core/crc32c.h"
-#include "core/siphash.h"
 #include "uhsfs.h"
 
-static int uhsfs_get_tree(struct fs_context *fc)
-{
-	return invalf(fc, "uhsfs: %s: version " UHSFS_VERSION
-		      " cannot mount filesystems yet: it only registers the type",
-		      fc->source ?: "no source");
-}
+/* ---- superblock ------------------------------------------------------------------------ */
 
-static const struct fs_context_operations uhsfs_context_ops = {
-	.get_tree = uhsfs_get_tree,
+struct super_copies {
+	struct uhsfs_super_info info[2];
+	struct uhsfs_fault fault[2];
+	int err[2];
+	bool recognised;
 };
 
-static int uhsfs_init_fs_context(struct fs_context *fc)
+/* Read a superblock copy, past all caches. */
+static void read_copy(struct super_block *sb, struct super_copies *copies, int which, u64 block)
 {
-	fc->ops = &uhsfs_context_ops;
+	struct page *page = alloc_page(GFP_KERNEL);
+
+	copies->err[which] = page ? 0 : -ENOMEM;
+	if (page && block >= bdev_nr_bytes(sb->s_bdev) >> UHSFS_BLOCK_SHIFT)
+		copies->err[which] = -EIO;
+	if (!copies->err[which])
+		copies->err[which] = uhsfs_read_pages(sb, block, &page, 1);
+	if (!copies->err[which]) {
+		copies->recognised |= uhsfs_super_recognise(page_address(page));
+		copies->err[which] = uhsfs_super_decode(page_address(page), block,
+							&copies->info[which],
+							&copies->fault[which]);
+	}
+	if (page)
+		__free_page(page);
+}
+
+/* Copy 1 stands where copy 0 says, or, if that is damaged, in one of two places. */
+static void read_copies(struct super_block *sb, struct super_copies *copies)
+{
+	const struct uhsfs_super_info *first = &copies->info[0];
+
+	read_copy(sb, copies, 0, UHSFS_SB_BLOCK);
+	if (!copies->err[0] && first->version == UHSFS_FORMAT_VERSION) {
+		read_copy(sb, copies, 1, uhsfs_super_block(&first->geo, 1));
+		return;
+	}
+	read_copy(sb, copies, 1, UHSFS_SB_COPY);
+	if (copies->err[1])
+		read_copy(sb, copies, 1, UHSFS_SB_COPY_SMALL);
+}
+
+/* May this module use the filesystem at all, and how? */
+static int check_access(struct fs_context *fc, struct super_block *sb,
+			const struct uhsfs_super_info *super)
+{
+	u64 device_blocks = bdev_nr_bytes(sb->s_bdev) >> UHSFS_BLOCK_SHIFT;
+	u64 unknown;
+
+	switch (uhsfs_super_access(super, &unknown)) {
+	case UHSFS_ACCESS_NONE:
+		if (super->version != UHSFS_FORMAT_VERSION)
+			return invalf(fc, "uhsfs: %s: format version %u, module " UHSFS_VERSION
+				      " knows version %u: use the module of the tools that made it",
+				      fc->source, super->version, UHSFS_FORMAT_VERSION);
+		return invalf(fc, "uhsfs: %s: features %#llx are unknown to module "
+			      UHSFS_VERSION ": use a newer one; it was made by %s",
+			      fc->source, unknown, super->writer);
+	case UHSFS_ACCESS_READ:
+		if (!(fc->sb_flags & SB_RDONLY)) {
+			errorf(fc, "uhsfs: %s: features %#llx are unknown to module "
+			       UHSFS_VERSION ", which may only read: mount with -o ro",
+			       fc->source, unknown);
+			return -EROFS;
+		}
+		break;
+	case UHSFS_ACCESS_WRITE:
+		break;
+	}
+	if (super->geo.blocks > device_blocks)
+		return invalf(fc, "uhsfs: %s: the filesystem has %llu blocks, the device only "
+			      "%llu: it was made smaller, or the image was cut off",
+			      fc->source, super->geo.blocks, device_blocks);
 	return 0;
 }
 
-static struct file_system_type uhsfs_type = {
-	.owner = THIS_MODULE,
-	.name = "uhsfs",
-	.init_fs_context = uhsfs_init_fs_context,
-	.kill_sb = kill_block_super,
-	.fs_flags = FS_REQUIRES_DEV,
-};
-MODULE_ALIAS_FS("uhsfs");
-
-/*
- * Checksums and hashes come from the kernel.  On another result than the published one
- * every record would be damaged or unreadable elsewhere, so the module refuses to load.
- */
-static int __init uhsfs_check_primitives(void)
+static int super_failed(struct fs_context *fc, struct super_block *sb,
+			const struct super_copies *copies)
 {
-	u8 bytes[16];
-	u32 crc;
-	u64 hash;
+	if (copies->err[0] == -ENOMEM || copies->err[1] == -ENOMEM)
+		return -ENOMEM;
+	if (!copies->recognised && copies->err[0] != -EIO) {
+		if (!(fc->sb_flags & SB_SILENT))
+			errorf(fc, "uhsfs: %s: no uhsfs filesystem here", fc->source);
+		return -EINVAL;
+	}
+	for (int i = 0; i < 2; i++) {
+		if (copies->err[i] == -EUCLEAN)
+			uhsfs_fault(sb, 0, &copies->fault[i]);
+		else
+			uhsfs_err(sb, "superblock copy %d cannot be read (error %d)", i,
+				  copies->err[i]);
+	}
+	errorf(fc, "uhsfs: %s: both superblocks are bad", fc->source);
+	return copies->err[0] == -EIO && copies->err[1] == -EIO ? -EIO : -EUCLEAN;
+}
 
-	crc = uhsfs_crc32c(0, "123456789", 9);
-	if (crc != 0xe3069283) {
-		pr_err("crc32c of the check string is %#x, expected 0xe3069283\n", crc);
-		return -EIO;
+static int load_super(struct fs_context *fc, struct super_block *sb)
+{
+	struct super_copies *copies = kvzalloc(sizeof(*copies), GFP_KERNEL);
+	int chosen, err;
+
+	if (!copies)
+		return -ENOMEM;
+	read_copies(sb, copies);
+	chosen = uhsfs_super_choose(copies->err[0] ? NULL : &copies->info[0],
+				    copies->err[1] ? NULL : &copies->info[1]);
+	if (chosen < 0) {
+		err = super_failed(fc, sb, copies);
+	} else {
+		uhsfs_sb(sb)->super = copies->info[chosen];
+		err = check_access(fc, sb, &copies->info[chosen]);
 	}
-	for (u8 i = 0; i < sizeof(bytes); i++)
-		bytes[i] = i;
-	hash = uhsfs_siphash(bytes, bytes, 15);
-	if (hash != 0xa129ca6149be45e5ULL) {
-		pr_err("siphash of the check string is %#llx, expected 0xa129ca6149be45e5\n", hash);
-		return -EIO;
-	}
+	kvfree(copies);
+	return err;
+}
+
+/* ---- operations -------------------------------------------------------------------------- */
+
+static void put_super(struct super_block *sb)
+{
+	struct uhsfs_sb_info *sbi = uhsfs_sb(sb);
+
+	uhsfs_sysfs_remove(sb);
+	iput(sbi->slots);
+	iput(sbi->meta);
+}
+
+static int statfs(struct dentry *dentry, struct kstatfs *buf)
+{
+	const struct uhsfs_super_info *super = &uhsfs_sb(dentry->d_sb)->super;
+	const struct uhsfs_geometry *geo = &super->geo;
+	u64 free = super->free_blocks;
+	u64 slots = uhsfs_super_chunks(super) * geo->slots_per_chunk;
+	u64 made = super->chunks_used * geo->slots_per_chunk;
+	u64 possible = div_u64(free, uhsfs_chunk_blocks(geo)) * geo->slots_per_chunk;
+
+	buf->f_type = UHSFS_SUPER_MAGIC;
+	buf->f_bsize = UHSFS_BLOCK_SIZE;
+	buf->f_blocks = geo->blocks;
+	buf->f_bfree = free;
+	buf->f_bavail = free > super->reserve_blocks ? free - super->reserve_blocks : 0;
+	/* Inodes take the same space as data: as many as could be made of what is free. */
+	buf->f_files = min(slots, made + possible);
+	buf->f_ffree = buf->f_files > super->used_slots ? buf->f_files - super->used_slots : 0;
+	buf->f_namelen = UHSFS_NAME_LEN;
+	buf->f_fsid = u64_to_fsid(geo->fsid);
 	return 0;
 }
 
-static int __init uhsfs_init(void)
+static const struct super_operations uhsfs_super_operations = {
+	.alloc_inode = uhsfs_alloc_inode,
+	.free_inode = uhsfs_free_inode,
+	.evict_inode = uhsfs_evict_inode,
+	.put_super = put_super,
+	.statfs = statfs,
+	.show_options = uhsfs_show_options,
+};
+
+/* ---- mount -------------------------------------------------------------------------------- */
+
+static void free_sb_info(struct uhsfs_sb_info *sbi)
 {
+	if (!sbi)
+		return;
+	uhsfs_overlay_free(sbi->overlay);
+	xa_destroy(&sbi->marked);
+	xa_destroy(&sbi->suspect);
+	kvfree(sbi);
+}
+
+static struct uhsfs_sb_info *alloc_sb_info(struct super_block *sb, struct uhsfs_options *options)
+{
+	struct uhsfs_sb_info *sbi = kvzalloc(sizeof(*sbi), GFP_KERNEL);
+
+	if (!sbi)
+		return NULL;
+	sbi->sb = sb;
+	sbi->options = *options;
+	xa_init(&sbi->marked);
+	xa_init(&sbi->suspect);
+	ratelimit_state_init(&sbi->messages, 5 * HZ, 10);
+	return sbi;
+}
+
+static void set_up_super(struct super_block *sb)
+{
+	struct uhsfs_sb_info *sbi = uhsfs_sb(sb);
+
+	sb->s_magic = UHSFS_SUPER_MAGIC;
+	sb->s_op = &uhsfs_super_operations;
+	sb->s_xattr = uhsfs_xattr_handlers;
+	sb->s_export_op = &uhsfs_export_operations;
+	sb->s_flags |= SB_POSIXACL;
+	sb->s_maxbytes = MAX_LFS_FILESIZE;
+	sb->s_time_gran = 1;
+	sb->s_time_min = div_s64(S64_MIN, NSEC_PER_SEC);
+	sb->s_time_max = div_s64(S64_MAX, NSEC_PER_SEC);
+	super_set_uuid(sb, sbi->super.uuid, sizeof(sbi->super.uuid));
+	if (!sbi->options.has_errors)
+		sbi->options.errors = sbi->super.errors;
+}
+
+/* Which slots may have changed since the last checkpoint, and what follows from that. */
+static int recover(struct super_block *sb)
+{
+	struct uhsfs_sb_info *sbi = uhsfs_sb(sb);
 	int err;
 
-	err = uhsfs_check_primitives();
-	if (err)
-		return err;
-	err = uhsfs_sysfs_init();
-	if (err)
-		return err;
-	err = register_filesystem(&uhsfs_type);
+	if (sbi->options.norecovery) {
+		sbi->blind = true;
+		uhsfs_notice(sb, "norecovery: recent changes may be missing or contradictory");
+		return 0;
+	}
+	err = uhsfs_load_maps(sb);
+	if (!err && sbi->unclean)
+		err = uhsfs_recover_in_memory(sb);
+	return err;
+}
+
+static int set_up_root(struct super_block *sb)
+{
+	struct inode *root = uhsfs_iget(sb, UHSFS_INO_ROOT);
+
+	if (IS_ERR(root)) {
+		uhsfs_err(sb, "the root directory cannot be read (error %ld)", PTR_ERR(root));
+		return PTR_ERR(root) == -ENOENT ? -EUCLEAN : PTR_ERR(root);
+	}
+	sb->s_root = d_make_root(root);
+	return sb->s_root ? 0 : -ENOMEM;
+}
+
+static int fill_super(struct super_block *sb, struct fs_context *fc)
+{
+	struct uhsfs_sb_info *sbi = alloc_sb_info(sb, fc->fs_private);
+	int err;
+
+	if (!sbi)
+		return -ENOMEM;
+	/* Freed by kill_sb from here on. */
+	sb->s_fs_info = sbi;
+	if (!sb_set_blocksize(sb, UHSFS_BLOCK_SIZE))
+		return invalf(fc, "uhsfs: %s: the device's blocks have %u bytes, the most is %u",
+			      fc->source, bdev_logical_block_size(sb->s_bdev), UHSFS_BLOCK_SIZE);
+	err = sync_blockdev(sb->s_bdev);
+	if (!err)
+		err = blkdev_issue_flush(sb->s_bdev);
 	if (err) {
-		uhsfs_sysfs_exit();
+		errorf(fc, "uhsfs: %s: cannot flush the device (error %d)", fc->source, err);
 		return err;
 	}
-	pr_info("version " UHSFS_VERSION " loaded\n");
+	err = load_super(fc, sb);
+	if (err)
+		return err;
+	set_up_super(sb);
+	sbi->slots = uhsfs_internal_inode(sb);
+	sbi->meta = uhsfs_internal_inode(sb);
+	err = sbi->slots && sbi->meta ? 0 : -ENOMEM;
+	if (!err)
+		err = recover(sb);
+	if (!err)
+		err = set_up_root(sb);
+	if (!err)
+		err = uhsfs_sysfs_add(sb);
+	if (err && !sb->s_root) {
+		/* put_super() is called only with a root. */
+		iput(sbi->slots);
+		iput(sbi->meta);
+	}
+	return err;
+}
+
+static int get_tree(struct fs_context *fc)
+{
+	if (!(fc->sb_flags & SB_RDONLY)) {
+		errorf(fc, "uhsfs: %s: version " UHSFS_VERSION " cannot write yet: mount with -o ro",
+		       fc->source ?: "no source");
+		return -EROFS;
+	}
+	return get_tree_bdev(fc, fill_super);
+}
+
+static int reconfigure(struct fs_context *fc)
+{
+	const struct uhsfs_options *options = fc->fs_private;
+	struct uhsfs_sb_info *sbi = uhsfs_sb(fc->root->d_sb);
+
+	if (!(fc->sb_flags & SB_RDONLY)) {
+		errorf(fc, "uhsfs: %s: version " UHSFS_VERSION " cannot write yet",
+		       fc->root->d_sb->s_id);
+		return -EROFS;
+	}
+	if (options->norecovery && !sbi->options.norecovery)
+		return invalf(fc, "uhsfs: %s: norecovery cannot be set by a remount: unmount first",
+			      fc->root->d_sb->s_id);
+	if (options->has_errors) {
+		sbi->options.errors = options->errors;
+		sbi->options.has_errors = true;
+	}
 	return 0;
 }
 
-static void __exit uhsfs_exit(void)
+static void free_fs_context(struct fs_context *fc)
 {
-	unregister_filesystem(&uhsfs_type);
-	uhsfs_sysfs_exit();
+	kfree(fc->fs_private);
 }
 
-module_init(uhsfs_init);
-module_exit(uhsfs_exit);
-MODULE_DESCRIPTION("Journal-less filesystem for NVMe");
-MODULE_VERSION(UHSFS_VERSION);
-MODULE_LICENSE("GPL");
-MODULE_SOFTDEP("pre: crc32c");
+static const struct fs_context_operations context_operations = {
+	.parse_param = uhsfs_parse_param,
+	.get_tree = get_tree,
+	.reconfigure = reconfigure,
+	.free = free_fs_context,
+};
+
+static int init_fs_context(struct fs_context *fc)
+{
+	fc->fs_private = kzalloc(sizeof(struct uhsfs_options), GFP_KERNEL);
+	if (!fc->fs_private)
+		return -ENOMEM;
+	fc->ops = &context_operations;
+	return 0;
+}
+
+static void kill_sb(struct super_block *sb)
+{
+	struct uhsfs_sb_info *sbi = uhsfs_sb(sb);
+
+	kill_block_super(sb);
+	free_sb_info(sbi);
+}
+
+struct file_system_type uhsfs_type = {
+	.owner = THIS_MODULE,
+	.name = "uhsfs",
+	.init_fs_context = init_fs_context,
+	.parameters = uhsfs_parameters,
+	.kill_sb = kill_sb,
+	.fs_flags = FS_REQUIRES_DEV | FS_ALLOW_IDMAP,
+};

@@ -100,6 +100,7 @@ struct uhsfs_header {
 
 /* First eight bytes, without a terminator. */
 #define UHSFS_SB_MAGIC		"UHSFSSB1"
+#define UHSFS_SUPER_MAGIC	0x55485346	/* f_type of statfs(2) */
 #define UHSFS_SB_BLOCK		1	/* copy 0 */
 #define UHSFS_SB_COPY_SMALL	1023	/* copy 1 of a filesystem of less than a group */
 #define UHSFS_SB_COPY		32767	/* copy 1 of any other: the end of group 0 */

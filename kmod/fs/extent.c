@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Where the blocks of an inode stand: its extent list or tree, for lookups and for
+ * iomap.
+ */
+#include <linux/iomap.h>
+
+#include "uhsfs.h"
+
+#include "core/extent.h"
+
+static int lookup_tree(struct inode *inode, u64 logical, struct uhsfs_ext *ext, u64 *len)
+{
+	const struct uhsfs_slot_view *view = &uhsfs_i(inode)->view;
+	struct super_block *sb = inode->i_sb;
+	struct uhsfs_nodes nodes;
+	struct uhsfs_etree etree;
+	int found;
+
+	uhsfs_nodes_init(&nodes, sb);
+	uhsfs_etree_init(&etree, uhsfs_geo(sb), &uhsfs_node_ops, &nodes, inode->i_ino,
+			 inode->i_generation, S_ISDIR(inode->i_mode),
+			 view->value[UHSFS_TLV_EXTENT_ROOT]);
+	found = uhsfs_etree_lookup(&etree, logical, ext, len);
+	uhsfs_nodes_release(&nodes);
+	return found < 0 ? uhsfs_tree_failed(sb, inode->i_ino, found, &etree.tree) : found;
+}
+
+int uhsfs_extent_lookup(struct inode *inode, u64 logical, struct uhsfs_ext *ext, u64 *len)
+{
+	const struct uhsfs_slot_view *view = &uhsfs_i(inode)->view;
+	u32 count = view->len[UHSFS_TLV_EXTENTS] / sizeof(struct uhsfs_extent);
+	struct uhsfs_extent_list list = {
+		.extent = (struct uhsfs_extent *)view->value[UHSFS_TLV_EXTENTS],
+		.count = count,
+		.capacity = count,
+		.scale = S_ISDIR(inode->i_mode) ? uhsfs_geo(inode->i_sb)->homes : 1,
+	};
+
+	if (view->value[UHSFS_TLV_EXTENT_ROOT])
+		return lookup_tree(inode, logical, ext, len);
+	return uhsfs_list_lookup(&list, logical, ext, len);
+}
+
+/* Data in the slot: iomap copies it into the page. */
+static void map_inline(struct inode *inode, struct iomap *iomap)
+{
+	const struct uhsfs_slot_view *view = &uhsfs_i(inode)->view;
+
+	iomap->type = IOMAP_INLINE;
+	iomap->addr = IOMAP_NULL_ADDR;
+	iomap->offset = 0;
+	iomap->length = view->len[UHSFS_TLV_INLINE];
+	iomap->inline_data = (void *)view->value[UHSFS_TLV_INLINE];
+}
+
+static int map_blocks(struct inode *inode, loff_t offset, loff_t length, struct iomap *iomap)
+{
+	u64 logical = offset >> UHSFS_BLOCK_SHIFT;
+	u64 end = ((u64)offset + length + UHSFS_BLOCK_SIZE - 1) >> UHSFS_BLOCK_SHIFT;
+	struct uhsfs_ext ext;
+	u64 len;
+	int found;
+
+	found = uhsfs_extent_lookup(inode, logical, &ext, &len);
+	if (found < 0)
+		return found;
+	if (!found) {
+		iomap->type = IOMAP_HOLE;
+		iomap->addr = IOMAP_NULL_ADDR;
+		/* A hole may reach past the largest offset. */
+		len = min(len, end - logical);
+	} else {
+		iomap->type = ext.flags & UHSFS_EXT_UNWRITTEN ? IOMAP_UNWRITTEN : IOMAP_MAPPED;
+		iomap->addr = (ext.physical + (logical - ext.logical)) << UHSFS_BLOCK_SHIFT;
+	}
+	iomap->offset = (loff_t)logical << UHSFS_BLOCK_SHIFT;
+	iomap->length = len << UHSFS_BLOCK_SHIFT;
+	return 0;
+}
+
+static int iomap_begin(struct inode *inode, loff_t offset, loff_t length, unsigned int flags,
+		       struct iomap *iomap, struct iomap *srcmap)
+{
+	const struct uhsfs_slot_view *view = &uhsfs_i(inode)->view;
+
+	iomap->bdev = inode->i_sb->s_bdev;
+	iomap->flags = 0;
+	if (view->value[UHSFS_TLV_INLINE] && offset < view->len[UHSFS_TLV_INLINE]) {
+		map_inline(inode, iomap);
+		return 0;
+	}
+	return map_blocks(inode, offset, length, iomap);
+}
+
+const struct iomap_ops uhsfs_iomap_ops = {
+	.iomap_begin = iomap_begin,
+};
