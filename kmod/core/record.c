@@ -79,6 +79,15 @@ int uhsfs_record_check(const void *record, size_t len, const struct uhsfs_record
 	return 0;
 }
 
+bool uhsfs_record_same(const void *a, const void *b, size_t len)
+{
+	const struct uhsfs_header *x = a, *y = b;
+
+	return x->magic == y->magic && x->fsid == y->fsid &&
+	       !memcmp(&x->owner_ino, &y->owner_ino,
+		       len - offsetof(struct uhsfs_header, owner_ino));
+}
+
 int uhsfs_home_choose(const struct uhsfs_copy *a, const struct uhsfs_copy *b, bool *suspicious)
 {
 	*suspicious = a->valid != b->valid;

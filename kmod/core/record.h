@@ -63,6 +63,13 @@ struct uhsfs_copy {
  */
 int uhsfs_home_choose(const struct uhsfs_copy *a, const struct uhsfs_copy *b, bool *suspicious);
 
+/*
+ * True if two copies of a record of len bytes say the same: all but checksum and address.
+ * Copies with one seq must (the first write of a home writes both); a slot block is
+ * compared slot by slot.
+ */
+bool uhsfs_record_same(const void *a, const void *b, size_t len);
+
 /* The copy that the next write of a home goes to, given its newest valid copy (durable). */
 static inline int uhsfs_home_next(int chosen)
 {

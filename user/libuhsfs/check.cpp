@@ -152,6 +152,10 @@ void Checker::check_home(const Home &home, const char *object, bool tolerated,
                     more);
     };
 
+    if (home.differ)
+        findings_.add(make_fault(object, home.block, "seq", home.copy[1].seq, home.copy[0].seq,
+                                 "copies of one seq must be the same"),
+                      detail);
     if (home.valid() && !home.suspicious)
         return;
     if (home.valid()) {

@@ -40,7 +40,7 @@ void Checker::check_group(std::uint64_t group) {
     const std::uint64_t start = group * UHSFS_GROUP_BLOCKS;
     const std::uint32_t blocks = uhsfs_group_blocks(&geo_, group);
     std::array<std::uint8_t, UHSFS_GROUP_BLOCKS / 8> fixed = {};
-    std::array<HomeOf<uhsfs_map_block>, UHSFS_GROUP_MAPS> maps;
+    GroupMaps maps;
     std::uint64_t run = 0;  // of blocks that nobody owns, before block `at`
     const auto end_run = [&](std::uint64_t at) {
         const auto fault = make_fault("bitmap", group, "bit", at - run, run,
@@ -94,6 +94,20 @@ void Checker::check_group(std::uint64_t group) {
         }
     }
     end_run(start + UHSFS_GROUP_BLOCKS);
+    if (maps[0] && maps[1] && !crashed())
+        check_zone(group, maps, fixed.data());
+}
+
+// Whatever is allocated in a group, the first block of it gave the group a zone.
+void Checker::check_zone(std::uint64_t group, const GroupMaps &maps, const std::uint8_t *fixed) {
+    std::uint64_t used = 0;
+
+    for (const auto &map : maps)
+        used += uhsfs_map_count(map.record->bits, UHSFS_MAP_BITS);
+    used -= std::min<std::uint64_t>(used, uhsfs_map_count(fixed, UHSFS_GROUP_BLOCKS));
+    if (used > 0 && maps[0].record->zone == UHSFS_ZONE_UNASSIGNED)
+        findings_.add(make_fault("bitmap", group, "zone", UHSFS_ZONE_UNASSIGNED, used,
+                                 "a group with blocks in use must belong to a zone"));
 }
 
 void Checker::check_totals() {

@@ -70,6 +70,10 @@ bool Checker::crashed() const { return unclean_ || !suspects_.empty() || !suspec
 
 bool Checker::marked(std::uint64_t chunk) const { return marked_.has(super_, chunk); }
 
+bool Checker::unused(std::uint64_t number, const uhsfs_chunk_info &chunk) const {
+    return marks_known_ && uhsfs_chunk_void(&chunk, super_.epoch, marked(number));
+}
+
 // ---- superblocks ---------------------------------------------------------------------------
 
 namespace {
@@ -80,6 +84,18 @@ struct SuperField {
 };
 
 std::uint64_t first_bytes(const std::uint8_t *key) { return uhsfs_get_le64(key); }
+
+// But for their checksums and addresses.
+bool same_super(const std::array<std::uint8_t, block_size> &a,
+                const std::array<std::uint8_t, block_size> &b) {
+    std::array<uhsfs_super, 2> raw = {};
+
+    std::memcpy(raw.data(), a.data(), sizeof(raw[0]));
+    std::memcpy(&raw[1], b.data(), sizeof(raw[1]));
+    raw[1].crc = raw[0].crc;
+    raw[1].block = raw[0].block;
+    return std::memcmp(raw.data(), &raw[1], sizeof(raw[0])) == 0;
+}
 
 }  // namespace
 
@@ -115,6 +131,9 @@ void Checker::check_supers() {
             make_fault(object, other.block, "version", old.version, now.version, UHSFS_RULE_EQUAL));
         return;
     }
+    if (old.seq == now.seq && !same_super(volume_.super_copy(0).raw, volume_.super_copy(1).raw))
+        findings_.add(make_fault(object, other.block, "seq", old.seq, now.seq,
+                                 "copies of one seq must be the same"));
     const std::array<SuperField, 7> equal = {{
         {"fsid", old.geo.fsid, now.geo.fsid},
         {"slot_size", old.geo.slot_size, now.geo.slot_size},
@@ -242,6 +261,14 @@ void Checker::read_table(std::uint64_t first, unsigned segment) {
         uhsfs_chunk_info chunk = {};
         uhsfs_chunk_decode(&table->record->chunk[i], &chunk);
         const bool made = marked(number);
+        if (chunk.birth > newest())
+            findings_.add(make_fault("chunk", number, "birth", chunk.birth, newest(),
+                                     "must not be of a newer epoch than the superblock's seq"));
+        if (unused(number, chunk)) {
+            notes_.add(make_fault("chunk", number, "birth", chunk.birth, super_.epoch,
+                                  "was made after the checkpoint and never used"));
+            continue;
+        }
         if (number >= super_.chunks_used && !made && (chunk.block != 0 || chunk.incarnation != 0)) {
             findings_.add(make_fault("chunk", number, "descriptor", number, super_.chunks_used,
                                      "must be empty from chunks_used of the superblock on"));
@@ -288,9 +315,11 @@ void Checker::each_chunk(const OwnFunction &each) {
         if (!table || !*table)
             return;
         for (std::uint64_t i = 0; i < UHSFS_TABLE_CHUNKS; i++) {
-            const std::uint64_t block = le64_to_cpu(table->record->chunk[i].block);
-            if (block != 0 && (first + i < super_.chunks_used || marked(first + i)))
-                each({.kind = BlockOwner::chunk, .id = first + i}, block,
+            uhsfs_chunk_info chunk = {};
+            uhsfs_chunk_decode(&table->record->chunk[i], &chunk);
+            if (chunk.block != 0 && (first + i < super_.chunks_used || marked(first + i)) &&
+                !unused(first + i, chunk))
+                each({.kind = BlockOwner::chunk, .id = first + i}, chunk.block,
                      uhsfs_chunk_blocks(&geo_));
         }
     });

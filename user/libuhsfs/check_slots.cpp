@@ -38,9 +38,10 @@ void Checker::scan(bool only_marked, const std::function<void(const SlotBlock &)
     const auto wanted = [&](std::uint64_t chunk) {
         return !stop() && (marked(chunk) || (!only_marked && chunk < super_.chunks_used));
     };
-    const ScanOptions options{
-        .threads = threads_,
-        .filter = [&](std::uint64_t chunk, const uhsfs_chunk_info &) { return wanted(chunk); }};
+    const ScanOptions options{.threads = threads_,
+                              .filter = [&](std::uint64_t chunk, const uhsfs_chunk_info &info) {
+                                  return wanted(chunk) && !unused(chunk, info);
+                              }};
     const auto one = [&](const SlotBlock &block) {
         each(block);
         if (uhsfs_ino_index(&geo_, block.first_ino + geo_.slots_per_block) == 0)

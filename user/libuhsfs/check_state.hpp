@@ -231,6 +231,8 @@ private:
     void each_chunk(const OwnFunction &each);
     [[nodiscard]] bool suspect(std::uint64_t ino) const;
     [[nodiscard]] bool marked(std::uint64_t chunk) const;
+    // Its descriptor is void: see uhsfs_chunk_void().
+    [[nodiscard]] bool unused(std::uint64_t number, const uhsfs_chunk_info &chunk) const;
     [[nodiscard]] bool crashed() const;
 
     // check_slots.cpp
@@ -274,7 +276,9 @@ private:
 
     // check_bitmaps.cpp
     void check_bitmaps();
+    using GroupMaps = std::array<HomeOf<uhsfs_map_block>, UHSFS_GROUP_MAPS>;
     void check_group(std::uint64_t group);
+    void check_zone(std::uint64_t group, const GroupMaps &maps, const std::uint8_t *fixed);
     void check_totals();
 
     const Volume &volume_;

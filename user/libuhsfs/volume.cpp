@@ -74,7 +74,15 @@ void Home::choose() {
         chosen = -1;
 }
 
-Home Volume::read_home(std::uint64_t block, const CopyCheck &check, MutableBytes image) const {
+void Home::compare(const std::array<const std::uint8_t *, 2> &images, std::size_t record) {
+    if (copies == 1 || copy[0].code != 0 || copy[1].code != 0 || copy[0].seq != copy[1].seq)
+        return;
+    for (std::size_t at = 0; at < block_size; at += record)
+        differ = differ || !uhsfs_record_same(images[0] + at, images[1] + at, record);
+}
+
+Home Volume::read_home(std::uint64_t block, const CopyCheck &check, MutableBytes image,
+                       std::size_t record) const {
     AlignedBuffer buffer(geo().homes * block_size);
     Home home;
 
@@ -87,6 +95,7 @@ Home Volume::read_home(std::uint64_t block, const CopyCheck &check, MutableBytes
         copy.code = read ? -check(part.data(), block + i, copy) : read.error().code;
     }
     home.choose();
+    home.compare({buffer.data(), buffer.data() + (home.copies - 1) * block_size}, record);
     if (home.valid())
         std::memcpy(image.data(),
                     buffer.data() + static_cast<std::size_t>(home.chosen) * block_size, block_size);
@@ -96,17 +105,18 @@ Home Volume::read_home(std::uint64_t block, const CopyCheck &check, MutableBytes
 namespace {
 
 template <typename Record, typename Check>
-HomeOf<Record> read_record(const Volume &volume, std::uint64_t block, Check check) {
+HomeOf<Record> read_record(const Volume &volume, std::uint64_t block, Check check,
+                           std::size_t record_size = block_size) {
     static_assert(sizeof(Record) == block_size);
     HomeOf<Record> result;
     auto record = std::make_unique<Record>();
 
-    result.home =
-        volume.read_home(block,
-                         [&](const std::uint8_t *image, std::uint64_t at, Copy &copy) {
-                             return check(reinterpret_cast<const Record *>(image), at, copy);
-                         },
-                         {reinterpret_cast<std::uint8_t *>(record.get()), block_size});
+    result.home = volume.read_home(
+        block,
+        [&](const std::uint8_t *image, std::uint64_t at, Copy &copy) {
+            return check(reinterpret_cast<const Record *>(image), at, copy);
+        },
+        {reinterpret_cast<std::uint8_t *>(record.get()), block_size}, record_size);
     if (result.home.valid())
         result.record = std::move(record);
     return result;
@@ -321,11 +331,12 @@ Result<HomeOf<SlotImage>> Volume::slot_block(std::uint64_t ino) const {
         return fail(ENOENT, path(), fmt::format("no inode {}: past the last chunk", ino));
     const uhsfs_chunk_info info = UHSFS_TRY(chunk(number));
     const std::uint64_t first = ino - ino % geo().slots_per_block;
-    return read_record<SlotImage>(*this, uhsfs_slot_home(&geo(), info.block, ino),
-                                  [&](const SlotImage *image, std::uint64_t at, Copy &copy) {
-                                      return check_slot_block(geo(), image->data(), at, first,
-                                                              info.nonce, copy);
-                                  });
+    return read_record<SlotImage>(
+        *this, uhsfs_slot_home(&geo(), info.block, ino),
+        [&](const SlotImage *image, std::uint64_t at, Copy &copy) {
+            return check_slot_block(geo(), image->data(), at, first, info.nonce, copy);
+        },
+        geo().slot_size);
 }
 
 Result<Inode> Volume::inode(std::uint64_t ino) const {

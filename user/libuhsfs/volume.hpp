@@ -48,6 +48,7 @@ struct Home {
     std::array<Copy, 2> copy;
     int chosen = -1;          // -1: no valid copy
     bool suspicious = false;  // one copy is valid, its sibling is not
+    bool differ = false;      // both are valid and of one seq, but not the same
     [[nodiscard]] bool valid() const noexcept { return chosen >= 0; }
     // Where the chosen copy stands; only if valid().
     [[nodiscard]] std::uint64_t chosen_block() const noexcept {
@@ -57,6 +58,8 @@ struct Home {
     [[nodiscard]] Error error(std::string_view device) const;
     // Sets chosen and suspicious from the copies.
     void choose();
+    // Sets differ. images: of two copies, made of records of so many bytes.
+    void compare(const std::array<const std::uint8_t *, 2> &images, std::size_t record);
 };
 
 // Checks the image of one copy, read from `block`: 0 with seq filled in, or
@@ -191,9 +194,10 @@ public:
     [[nodiscard]] int super_chosen() const noexcept { return chosen_; }
     [[nodiscard]] uhsfs_access access() const noexcept { return access_; }
 
-    // Reads the copies of a home and chooses. image: 4096 bytes for the chosen copy.
-    [[nodiscard]] Home read_home(std::uint64_t block, const CopyCheck &check,
-                                 MutableBytes image) const;
+    // Reads the copies of a home and chooses. image: 4096 bytes for the chosen copy. record:
+    // bytes of a record, less than the block for slots.
+    [[nodiscard]] Home read_home(std::uint64_t block, const CopyCheck &check, MutableBytes image,
+                                 std::size_t record = block_size) const;
 
     // ---- chunks and maps
     // The table block that has the descriptor of `chunk`; only blocks whose first chunk is

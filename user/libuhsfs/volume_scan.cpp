@@ -128,6 +128,7 @@ private:
                                               info.nonce, copy);
             }
             block.home.choose();
+            block.home.compare(block.image, geo.slot_size);
             each_(worker, block);
         }
     }

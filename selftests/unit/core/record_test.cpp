@@ -40,6 +40,21 @@ TEST(Record, EveryFlippedBitIsFound) {
     }
 }
 
+TEST(Record, CopiesAreTheSameButForChecksumAndAddress) {
+    const auto block = sealed();
+    auto other = block;
+
+    EXPECT_TRUE(uhsfs_record_same(block.data(), other.data(), block.size()));
+    uhsfs_record_move(other.data(), other.size(), 4712);
+    EXPECT_TRUE(uhsfs_record_same(block.data(), other.data(), block.size()));
+    for (size_t i = 0; i < block.size(); i++) {
+        const bool free = (i >= 4 && i < 8) || (i >= 16 && i < 24);
+        other = block;
+        other[i] ^= 1;
+        EXPECT_EQ(uhsfs_record_same(block.data(), other.data(), block.size()), free) << i;
+    }
+}
+
 TEST(Record, EachFieldIsNamedWhenItIsWrong) {
     const auto field = [](auto change) {
         auto block = sealed();

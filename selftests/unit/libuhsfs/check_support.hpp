@@ -292,6 +292,7 @@ private:
             if (epoch != 0)
                 map.epoch = cpu_to_le32(epoch);
             uhsfs_map_set(map.bits, place.index);
+            map.h.seq = cpu_to_le64(le64_to_cpu(map.h.seq) + 1);
         });
     }
 
