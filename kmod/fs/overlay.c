@@ -127,9 +127,7 @@ void uhsfs_overlay_sort(struct super_block *sb, struct uhsfs_overlay *overlay)
 		struct uhsfs_overlay_name *name = &overlay->names[i];
 		const struct uhsfs_overlay_name *last = kept ? &overlay->names[kept - 1] : NULL;
 
-		if (last && last->dir == name->dir &&
-		    uhsfs_cookie_hash(last->entry.cookie) == uhsfs_cookie_hash(name->entry.cookie) &&
-		    last->entry.cookie >= name->entry.cookie &&
+		if (last && compare(name->dir, name->entry.cookie, last) <= 0 &&
 		    !move_on(name, last->entry.cookie)) {
 			uhsfs_err(sb, "inode %llu: its name has no place in directory %llu: %u others have its hash",
 				  name->entry.ino, name->dir, UHSFS_COOKIE_TIES);

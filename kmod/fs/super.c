@@ -291,7 +291,7 @@ static int fill_super(struct super_block *sb, struct fs_context *fc)
 static int get_tree(struct fs_context *fc)
 {
 	if (!(fc->sb_flags & SB_RDONLY)) {
-		errorf(fc, "uhsfs: %s: version " UHSFS_VERSION " cannot write yet: mount with -o ro",
+		errorf(fc, "uhsfs: %s: version " UHSFS_VERSION " cannot write yet: use -o ro",
 		       fc->source ?: "no source");
 		return -EROFS;
 	}
