@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cassert>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -315,7 +314,9 @@ Result<void> Builder::build_slot(NewInode &inode, const Chunk &, std::uint8_t *s
         put(UHSFS_TLV_EXTENT_ROOT, &extent_root, sizeof(extent_root));
     else if (!inode.extents.empty())
         put(UHSFS_TLV_EXTENTS, encode(inode.extents).data(), list);
-    assert(ok);
+    if (!ok)
+        return fail(E2BIG, fmt::format("inode {}", inode.id.ino),
+                    "its names, attributes and contents do not fit its slot");
     uhsfs_slot_finish(&builder);
     return {};
 }

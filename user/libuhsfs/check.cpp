@@ -9,15 +9,16 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <thread>
 #include <utility>
 
 #include "libuhsfs/check_state.hpp"
+#include "libuhsfs/workers.hpp"
 
 namespace uhsfs {
 
 Result<CheckReport> check_volume(const Volume &volume, const CheckOptions &options) {
-    return checking::Checker(volume, options).run();
+    return without_exceptions(volume.path(),
+                              [&] { return checking::Checker(volume, options).run(); });
 }
 
 namespace checking {
@@ -102,16 +103,8 @@ void Checker::step(std::uint64_t n) {
 }
 
 void Checker::parallel(std::uint64_t items, const std::function<void(std::uint64_t)> &work) {
-    std::atomic<std::uint64_t> next = 0;
-    const auto loop = [&] {
-        for (std::uint64_t item = next++; item < items && !stop(); item = next++)
-            work(item);
-    };
-    std::vector<std::jthread> workers;
-
-    for (unsigned i = 1; i < threads_ && i < items; i++)
-        workers.emplace_back(loop);
-    loop();
+    for_each_item(
+        threads_, items, [&](unsigned, std::uint64_t item) { work(item); }, [&] { return stop(); });
 }
 
 // ---- what is checked everywhere ------------------------------------------------------------

@@ -110,7 +110,7 @@ struct CheckReport {
     [[nodiscard]] unsigned used_percent() const noexcept;
 };
 
-// ECANCELED: options.cancelled said so. Unreadable blocks are findings, not errors.
+// ECANCELED: options.cancelled said so. ENOMEM. Unreadable blocks are findings, not errors.
 Result<CheckReport> check_volume(const Volume &volume, const CheckOptions &options = {});
 
 }  // namespace uhsfs

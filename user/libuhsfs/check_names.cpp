@@ -7,9 +7,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <thread>
+#include <tuple>
 
 #include "libuhsfs/check_state.hpp"
+#include "libuhsfs/workers.hpp"
 
 namespace uhsfs::checking {
 
@@ -23,18 +24,11 @@ void Claims::add(const Claim &claim) {
 }
 
 void Claims::sort(unsigned threads) {
-    std::atomic<unsigned> next = 0;
-    const auto work = [&] {
-        for (unsigned i = next++; i < parts; i = next++)
-            std::ranges::sort(part_[i], [](const Claim &a, const Claim &b) {
-                return std::tuple(a.key, a.who, a.gen) < std::tuple(b.key, b.who, b.gen);
-            });
-    };
-    std::vector<std::jthread> workers;
-
-    for (unsigned i = 1; i < threads; i++)
-        workers.emplace_back(work);
-    work();
+    for_each_item(threads, parts, [&](unsigned, std::uint64_t i) {
+        std::ranges::sort(part_[i], [](const Claim &a, const Claim &b) {
+            return std::tuple(a.key, a.who, a.gen) < std::tuple(b.key, b.who, b.gen);
+        });
+    });
 }
 
 std::uint64_t Claims::size() const {

@@ -8,6 +8,9 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <exception>
+#include <new>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -39,6 +42,19 @@ using Result = tl::expected<T, Error>;
 // The same with the present errno.
 [[nodiscard]] tl::unexpected<Error> fail_errno(std::string_view object, std::string_view message,
                                                std::string_view hint = {});
+
+// What function() returns, a Result; an exception becomes an error about `object`: ENOMEM for
+// exhausted memory. At the border of the library, for work that takes much.
+template <typename Function>
+auto without_exceptions(std::string_view object, Function function) -> decltype(function()) {
+    try {
+        return function();
+    } catch (const std::bad_alloc &) {
+        return fail(ENOMEM, object, "there is not enough memory for this");
+    } catch (const std::exception &exception) {
+        return fail(0, object, exception.what());
+    }
+}
 
 namespace detail {
 

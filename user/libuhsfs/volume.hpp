@@ -221,7 +221,8 @@ public:
     [[nodiscard]] Result<Inode> inode(std::uint64_t ino) const;
     // Every slot block of every chunk, in parallel. The callback is called from `threads`
     // threads at once, in no order; `worker` < threads numbers the caller's per-thread state.
-    // Errors of reading chunk descriptors, ordered by chunk; slot blocks tell their own.
+    // Errors of reading chunk descriptors, ordered by chunk; slot blocks tell their own. An
+    // exception of the callback ends the scan and comes out here.
     std::vector<Error> scan_slots(
         const ScanOptions &options,
         const std::function<void(unsigned worker, const SlotBlock &block)> &each) const;

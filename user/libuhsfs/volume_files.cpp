@@ -87,7 +87,9 @@ Result<std::size_t> Volume::read(const Inode &inode, std::uint64_t offset, Mutab
     }
     std::memset(to.data(), 0, to.size());
     const std::uint64_t end = offset + to.size();
-    constexpr std::uint64_t step = 256;
+    constexpr std::uint64_t largest = 256;
+    const std::uint64_t step =
+        std::min<std::uint64_t>(largest, (end + block_size - 1) / block_size - offset / block_size);
     AlignedBuffer buffer;
     for (const uhsfs_ext &ext : UHSFS_TRY(extents(inode))) {
         if ((ext.flags & UHSFS_EXT_UNWRITTEN) != 0 || uhsfs_ext_end(&ext) <= offset / block_size)

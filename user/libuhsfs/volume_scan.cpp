@@ -9,11 +9,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <thread>
 #include <utility>
 
 #include "libuhsfs/volume.hpp"
+#include "libuhsfs/workers.hpp"
 
 namespace uhsfs {
 
@@ -29,12 +29,9 @@ public:
     std::vector<Error> run() {
         const unsigned threads = Volume::scan_threads(options_);
         std::vector<std::vector<Numbered>> errors(threads);
-        {
-            std::vector<std::jthread> workers;
-            for (unsigned i = 1; i < threads; i++)
-                workers.emplace_back([this, i, &errors] { work(i, errors[i]); });
-            work(0, errors[0]);
-        }
+        for_each_item(threads, table_blocks(), [&](unsigned worker, std::uint64_t item) {
+            scan_table(worker, first_chunk(item), errors[worker]);
+        });
         std::vector<Numbered> all;
         for (auto &part : errors)
             std::ranges::move(part, std::back_inserter(all));
@@ -52,48 +49,51 @@ private:
         Error error;
     };
 
-    void work(unsigned worker, std::vector<Numbered> &errors) {
+    void scan_table(unsigned worker, std::uint64_t first, std::vector<Numbered> &errors) {
+        const auto table = volume_.table_block(first);
+        if (!table) {
+            errors.push_back({first, table.error()});
+            return;
+        }
+        if (!*table) {
+            errors.push_back({first, table->home.error(volume_.path())});
+            return;
+        }
         AlignedBuffer buffer(static_cast<std::size_t>(uhsfs_chunk_blocks(&volume_.geo())) *
                              block_size);
-
-        while (const auto first = next()) {
-            const auto table = volume_.table_block(*first);
-            if (!table) {
-                errors.push_back({*first, table.error()});
-                continue;
-            }
-            if (!*table) {
-                errors.push_back({*first, table->home.error(volume_.path())});
-                continue;
-            }
-            const std::uint64_t base = le64_to_cpu(table->record->first_chunk);
-            for (std::uint64_t i = 0; i < UHSFS_TABLE_CHUNKS; i++) {
-                uhsfs_chunk_info info = {};
-                uhsfs_chunk_decode(&table->record->chunk[i], &info);
-                if (info.block != 0 && (!options_.filter || options_.filter(base + i, info)))
-                    scan_chunk(worker, base + i, info, buffer);
-            }
+        for (std::uint64_t i = 0; i < UHSFS_TABLE_CHUNKS; i++) {
+            uhsfs_chunk_info info = {};
+            uhsfs_chunk_decode(&table->record->chunk[i], &info);
+            if (info.block != 0 && (!options_.filter || options_.filter(first + i, info)))
+                scan_chunk(worker, first + i, info, buffer);
         }
     }
 
-    // The first chunk of the next table block that was ever written.
-    std::optional<std::uint64_t> next() {
-        std::uint64_t n = next_.fetch_add(1);
+    // Table blocks that were ever written: those with chunks below chunks_used, which comes
+    // before the later segments.
+    [[nodiscard]] std::uint64_t table_blocks() const {
         const uhsfs_super_info &super = volume_.super();
+        std::uint64_t blocks = 0;
 
         for (unsigned i = 0; i < super.segments; i++) {
             const uhsfs_segment_info &segment = super.segment[i];
-            const std::uint64_t blocks = DIV_ROUND_UP(segment.chunks, UHSFS_TABLE_CHUNKS);
-            if (n >= blocks) {
-                n -= blocks;
-                continue;
-            }
-            const std::uint64_t first = segment.first_chunk + n * UHSFS_TABLE_CHUNKS;
-            if (first >= super.chunks_used)
+            if (segment.first_chunk >= super.chunks_used)
                 break;
-            return first;
+            blocks += DIV_ROUND_UP(
+                std::min<std::uint64_t>(segment.chunks, super.chunks_used - segment.first_chunk),
+                UHSFS_TABLE_CHUNKS);
         }
-        return std::nullopt;
+        return blocks;
+    }
+
+    // The first chunk that the nth of them describes.
+    [[nodiscard]] std::uint64_t first_chunk(std::uint64_t n) const {
+        const uhsfs_super_info &super = volume_.super();
+        unsigned i = 0;
+
+        for (; n >= DIV_ROUND_UP(super.segment[i].chunks, UHSFS_TABLE_CHUNKS); i++)
+            n -= DIV_ROUND_UP(super.segment[i].chunks, UHSFS_TABLE_CHUNKS);
+        return super.segment[i].first_chunk + n * UHSFS_TABLE_CHUNKS;
     }
 
     void scan_chunk(unsigned worker, std::uint64_t number, const uhsfs_chunk_info &info,
@@ -136,7 +136,6 @@ private:
     const Volume &volume_;
     const ScanOptions &options_;
     const SlotCallback &each_;
-    std::atomic<std::uint64_t> next_ = 0;
 };
 
 }  // namespace

@@ -779,6 +779,22 @@ TEST_F(BuilderTest, TheSameTreeGivesTheSameImage) {
     EXPECT_TRUE(first == read_file(image()));
 }
 
+TEST_F(BuilderTest, WhatDoesNotFitASlotIsAnError) {
+    const KeySource keys = KeySource::repeatable({1}, now_ns);
+    const uhsfs_super_info layout =
+        must(make_layout({.blocks = 4096, .uuid = {1}, .now_ns = now_ns}, keys));
+    Builder builder(nullptr, layout, keys);
+    NewInode inode;
+
+    ASSERT_TRUE(builder.begin());
+    inode.id = must(builder.assign(true));
+    inode.mode = UHSFS_S_IFREG | 0644;
+    inode.data.assign(layout.geo.slot_size, 'x');
+    const auto result = builder.put(std::move(inode));
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, E2BIG);
+}
+
 TEST_F(BuilderTest, DryRunWritesNothing) {
     file("a/b", std::string(100000, 'b'));
     const KeySource keys = must(KeySource::random());

@@ -191,4 +191,35 @@ TEST(CheckReport, TellsProgressInOrder) {
     EXPECT_EQ(pass, 6U);
 }
 
+// Memory runs out in each pass, in whatever thread: an error, not the end of the program.
+TEST(CheckReport, AnExceptionInAThreadIsAnError) {
+    const Image image;
+    const std::uint64_t other = must(image.volume().extents(image.inode("data")))[0].physical;
+
+    image.rebuild_slot(
+        image.ino("more"), [](uhsfs_attr &) {},
+        [&](std::uint16_t type, Image::Body &value) {
+            if (type == UHSFS_TLV_EXTENTS)
+                reinterpret_cast<uhsfs_extent *>(value.data())->physical = cpu_to_le64(other);
+            return true;
+        });
+    for (unsigned pass = 1; pass <= 7; pass++) {
+        for (const unsigned threads : {1U, 4U}) {
+            bool thrown = false;
+            const auto report = check_volume(image.volume(), {.threads = threads,
+                                                              .progress =
+                                                                  [&](const CheckProgress &now) {
+                                                                      if (now.pass != pass)
+                                                                          return;
+                                                                      thrown = true;
+                                                                      throw std::bad_alloc();
+                                                                  },
+                                                              .cancelled = {}});
+            ASSERT_TRUE(thrown) << pass;
+            ASSERT_FALSE(report) << pass;
+            EXPECT_EQ(report.error().code, ENOMEM);
+        }
+    }
+}
+
 }  // namespace
