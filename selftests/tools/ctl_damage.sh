@@ -4,7 +4,7 @@
 # of output; damage is named and shown as far as it can be.
 # shellcheck source=selftests/lib/tap.sh
 . "$(dirname "$0")/../lib/tap.sh"
-plan 9
+plan 13
 
 command -v mkfs.uhsfs >/dev/null || bail "mkfs.uhsfs is not built: make user"
 seed=${UHSFS_TEST_SEED:-20200601}
@@ -115,6 +115,86 @@ EOT
 cd "$TAP_TMP" || bail "no folder"
 check "no command crashes on 250 damaged images (shadow)" python3 hammer.py "$seed" 250 "$shadow"
 check "no command crashes on 250 damaged images (device)" python3 hammer.py "$seed" 250 "$device"
+
+# ---- image never has data of files, whatever stands where metadata should ----
+python3 - "$src/dir/file-1" <<'EOT'
+"""Attributes that need two blocks and an index; values that look like attributes with names."""
+import os
+import sys
+for i in range(3):
+    try:
+        os.setxattr(sys.argv[1], f"user.{i}", b"\1\x10\0\0\0\0\0\0top-secret-data!" * 80)
+    except OSError:
+        pass
+EOT
+for i in $(seq 300); do ln "$src/dir/file-1" "$src/dir/further-link-$i"; done
+for mode in shadow device; do
+	check "an image with attributes ($mode)" \
+		mkfs.uhsfs -q -L secret-label --atomic "$mode" -d "$src" "leak-$mode.img" 4096
+done
+cat >leak.py <<'EOT'
+"""leak.py IMAGE: put data of files where metadata is, wholly or behind the first sectors."""
+import re
+import subprocess
+import sys
+
+TAGS = (b"UHSFSSB1", b"SLOT", b"BUCK", b"EXTN", b"NAME", b"XATR", b"BMAP", b"CHNK", b"INTM", b"SUSP")
+SECRET = b"top-secret-data!"
+# As text, and as something that passes for attributes.
+FILLS = (SECRET * 256, b"\1\x10\0\0\0\0\0\0top-secret-data!" * 171)
+image = sys.argv[1]
+data = open(image, "rb").read()
+bad = 0
+
+
+def metadata(options, expect):
+    """The bytes of the image of leak.img and what was complained of."""
+    result = subprocess.run(["uhsfs-ctl", "image", "-f", *options, "leak.img", "leak.meta"], stdout=subprocess.DEVNULL,
+                            stderr=subprocess.PIPE, timeout=60)
+    assert result.returncode in expect, f"exit status {result.returncode}: {result.stderr}"
+    return open("leak.meta", "rb").read(), result.stderr
+
+
+def keys(content):
+    """Keys of inner nodes of names trees but 0, the first one of all."""
+    found = set()
+    for at in range(0, len(content), 4096):
+        if content[at:at + 4] == b"NAME" and content[at + 48:at + 50] != b"\0\0":
+            for i in range(int.from_bytes(content[at + 50:at + 52], "little")):
+                found.add(content[at + 64 + 16 * i:at + 72 + 16 * i])
+    return found - {bytes(8)}
+
+
+open("leak.img", "wb").write(data)
+sound, _ = metadata(["--hash-names"], (0,))
+assert b"secret-label" in data and b"secret-label" not in sound, "the label is there"
+assert b"x" * len("secret-label") in sound, "the label is not hidden"
+assert keys(data) and len(keys(sound)) == len(keys(data)), "an inner node is lost"
+assert not keys(data) & keys(sound), "hashes of old names are there"
+for tag in TAGS:
+    places = [at for at in range(0, len(data), 4096) if data[at:at + len(tag)] == tag]
+    if not places and tag != b"XATR":
+        sys.exit(f"no {tag} in the image")
+    for number, at in enumerate(places[:1] + places[-1:]):
+        for keep in (0, 512, 2048):
+            fill = FILLS[(number + keep // 512) % 2]
+            changed = data[:at + keep] + fill[:4096 - keep] + data[at + 4096:]
+            open("leak.img", "wb").write(changed)
+            for options in ([], ["--hash-names"]):
+                try:
+                    content, errors = metadata(options, (0, 1))
+                except AssertionError as error:
+                    content, errors = SECRET, str(error).encode()
+                if SECRET in content:
+                    bad += 1
+                    print(f"{tag} at block {at // 4096}, {keep} bytes kept, {options}: leaked; {errors[:300]}")
+                if keep == 0 and tag == b"BMAP" and not re.search(rb"is no bitmap of this filesystem", errors):
+                    bad += 1
+                    print(f"block {at // 4096} is left out without a word: {errors}")
+sys.exit(1 if bad else 0)
+EOT
+check "image has no data of files where metadata is damaged (shadow)" python3 leak.py leak-shadow.img
+check "image has no data of files where metadata is damaged (device)" python3 leak.py leak-device.img
 
 # One byte of the root's slot: named with its object, and shown as far as it goes.
 home=$(uhsfs-ctl dump slot -o json 1 "$device" | sed -n 's/.*"home": \([0-9]*\).*/\1/p')

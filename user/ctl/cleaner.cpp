@@ -6,6 +6,8 @@
 #include <cstring>
 #include <vector>
 
+#include "crc32c.h"
+
 namespace uhsfs::ctl {
 
 namespace {
@@ -26,8 +28,8 @@ T load(Bytes bytes) {
 
 void zero(MutableBytes bytes) { std::memset(bytes.data(), 0, bytes.size()); }
 
-// The checksum that stands in a record, and the one that belongs there.
-bool sealed(MutableBytes record) {
+// The checksum that stands in a record is the one that belongs there.
+bool sealed(Bytes record) {
     const auto stored = load<uhsfs_header>(record).crc;
     std::vector<std::uint8_t> copy(record.begin(), record.end());
 
@@ -35,25 +37,101 @@ bool sealed(MutableBytes record) {
     return load<uhsfs_header>(copy).crc == stored;
 }
 
-// Runs change(record) and seals what was sealed. A checksum that was wrong must not become
-// right by chance.
+// Runs change(record) on a sound record and seals it again. Of a damaged one the first `head`
+// bytes are kept; a checksum that was wrong must not become right by chance.
 template <typename Change>
-void change_record(MutableBytes record, Change change) {
-    const bool sound = sealed(record);
-
-    change(record, sound);
-    if (sound) {
+void change_record(MutableBytes record, std::size_t head, Change change) {
+    if (sealed(record)) {
+        change(record);
         uhsfs_record_seal(record.data(), record.size());
-    } else if (sealed(record)) {
-        record[offsetof(uhsfs_header, crc)] ^= 1;
+        return;
     }
+    zero(record.subspan(head));
+    if (sealed(record))
+        record[offsetof(uhsfs_header, crc)] ^= 1;
 }
 
 std::string_view chars(Bytes bytes) {
     return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
 }
 
+// How much of a record of 4096 bytes is head, and how much of it is entries; a number of
+// entries that makes no sense counts as all.
+struct Extent {
+    std::size_t head;
+    std::size_t end;
+};
+
+Extent plain_extent(Bytes record) {
+    const auto node = load<uhsfs_tree_node>(record);
+
+    switch (le32_to_cpu(node.h.magic)) {
+        case UHSFS_TAG_CHUNKS:
+            return {.head = offsetof(uhsfs_table_block, chunk), .end = record.size()};
+        case UHSFS_TAG_EXTENT:
+        case UHSFS_TAG_NAMES: {
+            const std::size_t size =
+                node.level == 0 ? sizeof(uhsfs_extent) : sizeof(uhsfs_tree_ref);
+            return {
+                .head = UHSFS_TREE_HEADER,
+                .end = std::min(record.size(), UHSFS_TREE_HEADER + le16_to_cpu(node.count) * size)};
+        }
+        default:
+            return {.head = offsetof(uhsfs_map_block, reserved), .end = record.size()};
+    }
+}
+
+__le32 super_crc(MutableBytes super) {
+    constexpr std::size_t at = offsetof(uhsfs_super, crc);
+    const __le32 none = 0;
+
+    std::memcpy(super.data() + at, &none, sizeof(none));
+    return cpu_to_le32(uhsfs_crc32c(0, super.data(), super.size()));
+}
+
 }  // namespace
+
+// ---- records -------------------------------------------------------------------------------
+
+bool Cleaner::is_record(Bytes block, std::uint32_t magic, std::uint64_t number,
+                        std::uint64_t owner) const {
+    const auto head = load<uhsfs_header>(block);
+
+    return le32_to_cpu(head.magic) == magic && le64_to_cpu(head.fsid) == geo_.fsid &&
+           le64_to_cpu(head.block) == number && le64_to_cpu(head.owner_ino) == owner;
+}
+
+bool Cleaner::is_sound(Bytes block) { return sealed(block); }
+
+bool Cleaner::is_super(Bytes block, std::uint64_t number) const {
+    const auto super = load<uhsfs_super>(block);
+
+    return uhsfs_super_recognise(block.data()) && le64_to_cpu(super.fsid) == geo_.fsid &&
+           le64_to_cpu(super.block) == number;
+}
+
+void Cleaner::super(MutableBytes block) const {
+    constexpr std::size_t at = offsetof(uhsfs_super, crc);
+    const auto stored = load<uhsfs_super>(block).crc;
+    const bool sound = super_crc(block) == stored;
+
+    if (!sound)
+        zero(block.subspan(offsetof(uhsfs_super, label)));
+    if (names_ != nullptr)
+        for (std::uint8_t &c : block.subspan(offsetof(uhsfs_super, label), UHSFS_LABEL_LEN))
+            c = c != 0 ? hidden : 0;
+    __le32 crc = super_crc(block);
+    if (!sound)
+        crc = stored != crc ? stored : crc ^ cpu_to_le32(1);
+    std::memcpy(block.data() + at, &crc, sizeof(crc));
+}
+
+void Cleaner::plain(MutableBytes block) {
+    const Extent extent = plain_extent(block);
+
+    change_record(block, extent.head,
+                  [&](MutableBytes record) { zero(record.subspan(extent.end)); });
+}
 
 // ---- names ---------------------------------------------------------------------------------
 
@@ -70,16 +148,18 @@ void Cleaner::name_at(MutableBytes record, std::size_t head, std::uint64_t paren
         return;
     }
     std::function<bool(std::string_view)> fits;
-    if (range != nullptr)
-        fits = [&](std::string_view made) {
-            const uhsfs_claim claim = {.parent_ino = parent_ino,
-                                       .parent_gen = parent_gen,
-                                       .len = static_cast<u32>(made.size()),
-                                       .name_seq = 0,
-                                       .name = reinterpret_cast<const u8 *>(made.data())};
-            const std::uint64_t key = uhsfs_names_key(&geo_, &claim);
-            return key >= range->low && key <= range->high;
-        };
+    const auto in_range = [&](std::string_view name) {
+        const uhsfs_claim claim = {.parent_ino = parent_ino,
+                                   .parent_gen = parent_gen,
+                                   .len = static_cast<u32>(name.size()),
+                                   .name_seq = 0,
+                                   .name = reinterpret_cast<const u8 *>(name.data())};
+        const std::uint64_t key = uhsfs_names_key(&geo_, &claim);
+        return key >= range->low && key <= range->high;
+    };
+    // A name that stands in the wrong leaf is not to be kept for want of one that fits.
+    if (range != nullptr && in_range(chars(old)))
+        fits = in_range;
     const std::string &made = names_->of(parent_ino, parent_gen, chars(old), fits);
     std::memcpy(old.data(), made.data(), old.size());
 }
@@ -112,16 +192,18 @@ void Cleaner::tlv(std::uint16_t type, MutableBytes value, bool symlink) {
 }
 
 void Cleaner::slot(MutableBytes bytes) {
-    change_record(bytes, [&](MutableBytes record, bool) {
+    const auto header = load<uhsfs_header>(bytes);
+
+    if (le32_to_cpu(header.magic) != UHSFS_TAG_SLOT || le64_to_cpu(header.fsid) != geo_.fsid) {
+        // Garbage that was there before the chunk was.
+        zero(bytes);
+        return;
+    }
+    change_record(bytes, sizeof(uhsfs_slot), [&](MutableBytes record) {
         const auto head = load<uhsfs_slot>(record);
         const bool symlink = uhsfs_is_lnk(le16_to_cpu(head.mode));
         MutableBytes body = record.subspan(sizeof(head));
         std::size_t left = std::min<std::size_t>(le16_to_cpu(head.body_len), body.size());
-        if (le32_to_cpu(head.h.magic) != UHSFS_TAG_SLOT) {
-            // Garbage that was there before the chunk was.
-            zero(record);
-            return;
-        }
         while (left >= sizeof(uhsfs_tlv)) {
             const auto tlv_head = load<uhsfs_tlv>(body);
             const std::size_t size = sizeof(tlv_head) + padded(le16_to_cpu(tlv_head.len));
@@ -146,14 +228,16 @@ void Cleaner::slot_block(MutableBytes block) {
 // ---- buckets -------------------------------------------------------------------------------
 
 void Cleaner::bucket(MutableBytes bytes) {
-    change_record(bytes, [&](MutableBytes record, bool) {
+    const auto header = load<uhsfs_header>(bytes);
+
+    if (le32_to_cpu(header.magic) != UHSFS_TAG_BUCKET || le64_to_cpu(header.fsid) != geo_.fsid) {
+        zero(bytes);
+        return;
+    }
+    change_record(bytes, offsetof(uhsfs_bucket, entries), [&](MutableBytes record) {
         const auto head = load<uhsfs_bucket>(record);
         MutableBytes entries = record.subspan(offsetof(uhsfs_bucket, entries));
         std::size_t left = std::min<std::size_t>(le16_to_cpu(head.used), entries.size());
-        if (le32_to_cpu(head.h.magic) != UHSFS_TAG_BUCKET) {
-            zero(record);
-            return;
-        }
         while (left >= sizeof(uhsfs_entry)) {
             const auto entry = load<uhsfs_entry>(entries);
             const std::size_t size = uhsfs_dirent_size(entry.len);
@@ -181,19 +265,15 @@ void Cleaner::bucket(MutableBytes bytes) {
 
 // ---- names trees ---------------------------------------------------------------------------
 
-void Cleaner::names_node(MutableBytes bytes, const KeyRange &range) {
-    change_record(bytes, [&](MutableBytes record, bool sound) {
+std::optional<std::uint64_t> Cleaner::names_leaf(MutableBytes bytes, const KeyRange &range) {
+    std::optional<std::uint64_t> last;
+
+    change_record(bytes, UHSFS_TREE_HEADER, [&](MutableBytes record) {
         const auto head = load<uhsfs_tree_node>(record);
         const MutableBytes payload = record.subspan(UHSFS_TREE_HEADER);
         std::vector<std::vector<std::uint8_t>> names;
         std::size_t at = 0;
         const std::size_t used = std::min<std::size_t>(le16_to_cpu(head.used), payload.size());
-        if (le32_to_cpu(head.h.magic) != UHSFS_TAG_NAMES) {
-            zero(record);
-            return;
-        }
-        if (head.level != 0)
-            return;  // keys and blocks; keys are hashes of names in the range, not of one
         while (at + sizeof(uhsfs_name) <= used) {
             const auto name = load<uhsfs_name>(payload.subspan(at));
             const std::size_t size = uhsfs_name_size(name.len);
@@ -201,7 +281,7 @@ void Cleaner::names_node(MutableBytes bytes, const KeyRange &range) {
                 break;
             const MutableBytes own = payload.subspan(at, size);
             name_at(own, sizeof(name), le64_to_cpu(name.parent_ino), le32_to_cpu(name.parent_gen),
-                    name.len, sound ? &range : nullptr);
+                    name.len, &range);
             zero(own.subspan(sizeof(name) + name.len));
             names.emplace_back(own.begin(), own.end());
             at += size;
@@ -224,7 +304,12 @@ void Cleaner::names_node(MutableBytes bytes, const KeyRange &range) {
             at += name.size();
         }
         zero(payload.subspan(at));
+        if (!names.empty()) {
+            const uhsfs_claim highest = claim(names.back());
+            last = uhsfs_names_key(&geo_, &highest);
+        }
     });
+    return last;
 }
 
 // ---- attributes ----------------------------------------------------------------------------
@@ -238,6 +323,9 @@ void Cleaner::xattr_stream(MutableBytes stream) {
             break;
         const bool acl =
             entry.space == UHSFS_XATTR_ACL_ACCESS || entry.space == UHSFS_XATTR_ACL_DEFAULT;
+        if (entry.space == 0 || entry.space >= UHSFS_XATTR_SPACES || entry.reserved != 0 ||
+            acl != (entry.name_len == 0))
+            break;
         if (!acl)
             zero(stream.subspan(head, value));
         stream = stream.subspan(std::min<std::size_t>(padded(head + value), stream.size()));
@@ -246,11 +334,17 @@ void Cleaner::xattr_stream(MutableBytes stream) {
 }
 
 void Cleaner::xattr_block(MutableBytes bytes, Bytes cleaned_stream, std::size_t from) {
-    change_record(bytes, [&](MutableBytes record, bool) {
-        const auto head = load<uhsfs_xattr_block>(record);
-        const MutableBytes payload = record.subspan(offsetof(uhsfs_xattr_block, bytes));
-        if (le32_to_cpu(head.h.magic) == UHSFS_TAG_XATTR && head.level != 0)
-            return;  // an index: numbers of blocks
+    constexpr std::size_t head = offsetof(uhsfs_xattr_block, bytes);
+
+    change_record(bytes, head, [&](MutableBytes record) {
+        const auto block = load<uhsfs_xattr_block>(record);
+        const MutableBytes payload = record.subspan(head);
+        if (block.level != 0) {
+            // Numbers of blocks.
+            zero(payload.subspan(
+                std::min(payload.size(), le16_to_cpu(block.count) * sizeof(block.index[0]))));
+            return;
+        }
         zero(payload);
         if (from < cleaned_stream.size())
             std::memcpy(payload.data(), cleaned_stream.data() + from,

@@ -2,14 +2,16 @@
 /*
  * image: the metadata of a filesystem in a sparse file, for bug reports.
  *
- * Superblocks, bitmaps, the chunk table and the maps have nothing private and are copied as
- * they are, both copies of each home. Slot blocks, buckets, names trees and attributes are
- * cleaned (cleaner.hpp); nodes of extent trees are copied. All of these are found through
- * slots, so that blocks of files are never read. What cannot be read or makes no sense is
- * named and left out.
+ * Superblocks, bitmaps, the chunk table and the maps stand where the superblock says, both
+ * copies of each home; slot blocks, buckets, nodes of trees and attributes are found through
+ * slots. On a damaged filesystem any of these places may hold data of files, so that only
+ * what says that it is the record in question is copied, cleaned (cleaner.hpp). What cannot be
+ * read or is something else is named and left out.
  *
  * With new names there are two passes. A name in a names tree must stay in its leaf, which
- * restricts what it may become: these are chosen first.
+ * restricts what it may become: these are chosen first. Keys in inner nodes are hashes of old
+ * names, from which these could be guessed; they become the lowest that the new names to the
+ * left of them allow, which is never above the old key.
  */
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -19,7 +21,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <unordered_set>
@@ -57,8 +58,18 @@ public:
     [[nodiscard]] std::uint64_t written() const noexcept { return written_; }
 
 private:
-    using Node =
-        std::function<Result<void>(std::uint64_t block, MutableBytes image, const KeyRange &range)>;
+    struct Walk {
+        const Inode &inode;
+        std::uint32_t magic;
+        std::unordered_set<std::uint64_t> seen;
+        std::uint64_t next_key = 0;  // above all new keys so far
+    };
+    // Where a node may stand in its tree; new_low: the key that its parent has for it now.
+    struct Position {
+        KeyRange range;
+        std::uint64_t new_low = 0;
+        unsigned depth = UHSFS_TREE_MAX_DEPTH;
+    };
 
     // Zeros stay holes.
     Result<void> write(std::uint64_t block, Bytes image) {
@@ -77,12 +88,41 @@ private:
         return result.has_value();
     }
 
-    Result<void> copy(std::uint64_t first, std::uint64_t count) {
+    void left_out(std::uint64_t block, std::string_view what) {
+        report_.error(
+            {.code = EUCLEAN,
+             .object = volume_.path(),
+             .message = fmt::format("block {} is no {} of this filesystem: left out", block, what),
+             .hint = {}});
+    }
+
+    Result<void> copy_super(std::uint64_t block) {
         AlignedBuffer buffer(block_size);
 
-        for (std::uint64_t i = 0; i < count; i++)
-            if (read(first + i, buffer.span()))
-                UHSFS_TRY(write(first + i, buffer.span()));
+        if (!read(block, buffer.span()))
+            return {};
+        if (!cleaner_.is_super(buffer.span(), block)) {
+            left_out(block, "superblock");
+            return {};
+        }
+        cleaner_.super(buffer.span());
+        return write(block, buffer.span());
+    }
+
+    Result<void> copy(std::uint64_t first, std::uint64_t count, std::uint32_t magic,
+                      std::string_view what) {
+        AlignedBuffer buffer(block_size);
+
+        for (std::uint64_t block = first; block < first + count; block++) {
+            if (!read(block, buffer.span()) || all_zero(buffer.data(), block_size))
+                continue;
+            if (cleaner_.is_record(buffer.span(), magic, block, 0)) {
+                Cleaner::plain(buffer.span());
+                UHSFS_TRY(write(block, buffer.span()));
+            } else {
+                left_out(block, what);
+            }
+        }
         return {};
     }
 
@@ -94,20 +134,23 @@ private:
             std::min<std::uint64_t>(super.groups_used, uhsfs_group_count(&geo));
 
         for (const int i : {0, 1})
-            UHSFS_TRY(copy(uhsfs_super_block(&geo, i), 1));
+            UHSFS_TRY(copy_super(uhsfs_super_block(&geo, i)));
         for (std::uint64_t group = 0; group < groups; group++)
             UHSFS_TRY(copy(uhsfs_bitmap_home(&geo, group, 0),
-                           std::uint64_t{UHSFS_GROUP_MAPS} * geo.homes));
+                           std::uint64_t{UHSFS_GROUP_MAPS} * geo.homes, UHSFS_TAG_BITMAP,
+                           "bitmap"));
         for (std::uint32_t i = 0; i < super.segments; i++) {
             const uhsfs_segment_info &segment = super.segment[i];
             const std::uint64_t maps = DIV_ROUND_UP(segment.chunks, UHSFS_MAP_BITS) * geo.homes;
             if (segment.first_chunk < super.chunks_used) {
                 const std::uint64_t used = std::min<std::uint64_t>(
                     segment.chunks, super.chunks_used - segment.first_chunk);
-                UHSFS_TRY(copy(segment.table, DIV_ROUND_UP(used, UHSFS_TABLE_CHUNKS) * geo.homes));
+                UHSFS_TRY(copy(segment.table, DIV_ROUND_UP(used, UHSFS_TABLE_CHUNKS) * geo.homes,
+                               UHSFS_TAG_CHUNKS, "chunk table"));
             }
-            for (const std::uint64_t map : {segment.intent[0], segment.intent[1], segment.suspect})
-                UHSFS_TRY(copy(map, maps));
+            for (const std::uint64_t map : segment.intent)
+                UHSFS_TRY(copy(map, maps, UHSFS_TAG_INTENT, "intent map"));
+            UHSFS_TRY(copy(segment.suspect, maps, UHSFS_TAG_SUSPECT, "suspect map"));
         }
         return {};
     }
@@ -170,52 +213,78 @@ private:
                            .hint = {}});
     }
 
-    // Every node once, whatever its neighbours are; the image stays valid until each() returns.
-    Result<void> tree(const Inode &inode, std::uint64_t block, const KeyRange &range,
-                      unsigned depth, std::unordered_set<std::uint64_t> &seen, std::uint32_t magic,
-                      const Node &each) {
+    // Every node once, whatever its neighbours are.
+    Result<void> tree(Walk &walk, std::uint64_t block, const Position &at) {
         uhsfs_tree_node node = {};
         AlignedBuffer buffer(block_size);
 
-        if (depth == 0 || !uhsfs_range_ok(&volume_.geo(), block, 1) || !seen.insert(block).second) {
-            bad(inode, fmt::format("a tree points to block {}, which cannot be a node", block));
+        if (at.depth == 0 || !uhsfs_range_ok(&volume_.geo(), block, 1) ||
+            !walk.seen.insert(block).second) {
+            bad(walk.inode,
+                fmt::format("a tree points to block {}, which cannot be a node", block));
             return {};
         }
         if (!read(block, buffer.span()))
             return {};
-        std::memcpy(&node, buffer.data(), sizeof(node));
-        if (le32_to_cpu(node.h.magic) != magic) {
-            bad(inode, fmt::format("block {} is no node of its tree", block));
+        if (!cleaner_.is_record(buffer.span(), walk.magic, block, walk.inode.ino())) {
+            bad(walk.inode, fmt::format("block {} is no node of its tree", block));
             return {};
         }
-        UHSFS_TRY(each(block, buffer.span(), range));
+        std::memcpy(&node, buffer.data(), sizeof(node));
         if (node.level == 0)
-            return {};
+            return leaf(walk, block, buffer.span(), at.range);
+        const bool sound = Cleaner::is_sound(buffer.span());
         const std::size_t count =
             std::min<std::size_t>(le16_to_cpu(node.count), UHSFS_TREE_NODE_MAX);
+        Position child = {.range = {}, .new_low = at.new_low, .depth = at.depth - 1};
         for (std::size_t i = 0; i < count; i++) {
-            const KeyRange child = {
-                .low = le64_to_cpu(node.ref[i].key),
-                .high = i + 1 < count ? le64_to_cpu(node.ref[i + 1].key) - 1 : range.high};
-            UHSFS_TRY(
-                tree(inode, le64_to_cpu(node.ref[i].block), child, depth - 1, seen, magic, each));
+            // What a damaged node says of its children restricts nothing.
+            if (sound)
+                child.range = {
+                    .low = le64_to_cpu(node.ref[i].key),
+                    .high = i + 1 < count ? le64_to_cpu(node.ref[i + 1].key) - 1 : at.range.high};
+            if (i > 0)
+                child.new_low = std::max(walk.next_key, child.new_low + 1);
+            if (names_ != nullptr && walk.magic == UHSFS_TAG_NAMES) {
+                const __le64 key = cpu_to_le64(child.new_low);
+                std::memcpy(
+                    buffer.data() + offsetof(uhsfs_tree_node, ref) + i * sizeof(node.ref[0]), &key,
+                    sizeof(key));
+            }
+            UHSFS_TRY(tree(walk, le64_to_cpu(node.ref[i].block), child));
         }
-        return {};
+        return inner(block, buffer.span(), sound);
+    }
+
+    // A node whose keys have been changed.
+    Result<void> inner(std::uint64_t block, MutableBytes image, bool sound) {
+        if (sound)
+            uhsfs_record_seal(image.data(), image.size());
+        Cleaner::plain(image);
+        return write(block, image);
+    }
+
+    Result<void> leaf(Walk &walk, std::uint64_t block, MutableBytes image, const KeyRange &range) {
+        uhsfs_tree_node node = {};
+
+        if (walk.magic == UHSFS_TAG_NAMES) {
+            if (const auto last = cleaner_.names_leaf(image, range))
+                walk.next_key = std::max(walk.next_key, *last + 1);
+            return write(block, image);
+        }
+        std::memcpy(&node, image.data(), sizeof(node));
+        Cleaner::plain(image);
+        UHSFS_TRY(write(block, image));
+        return extent_list(walk.inode, node.extent,
+                           std::min<std::size_t>(le16_to_cpu(node.count), UHSFS_EXTENT_LEAF_MAX));
     }
 
     Result<void> names_tree(const Inode &inode) {
         const auto *root =
             static_cast<const uhsfs_names_root *>(inode.view().value[UHSFS_TLV_NAMES]);
-        std::unordered_set<std::uint64_t> seen;
+        Walk walk = {.inode = inode, .magic = UHSFS_TAG_NAMES, .seen = {}};
 
-        if (root == nullptr)
-            return {};
-        return tree(inode, le64_to_cpu(root->block), {}, UHSFS_TREE_MAX_DEPTH, seen,
-                    UHSFS_TAG_NAMES,
-                    [&](std::uint64_t block, MutableBytes image, const KeyRange &range) {
-                        cleaner_.names_node(image, range);
-                        return write(block, image);
-                    });
+        return root != nullptr ? tree(walk, le64_to_cpu(root->block), {}) : Result<void>();
     }
 
     Result<void> extents(const Inode &inode) {
@@ -223,23 +292,11 @@ private:
         const auto *list = static_cast<const uhsfs_extent *>(view.value[UHSFS_TLV_EXTENTS]);
         const auto *root =
             static_cast<const uhsfs_extent_root *>(view.value[UHSFS_TLV_EXTENT_ROOT]);
-        std::unordered_set<std::uint64_t> seen;
+        Walk walk = {.inode = inode, .magic = UHSFS_TAG_EXTENT, .seen = {}};
 
         if (list != nullptr)
             UHSFS_TRY(extent_list(inode, list, view.len[UHSFS_TLV_EXTENTS] / sizeof(*list)));
-        if (root == nullptr)
-            return {};
-        return tree(inode, le64_to_cpu(root->block), {}, UHSFS_TREE_MAX_DEPTH, seen,
-                    UHSFS_TAG_EXTENT,
-                    [&](std::uint64_t block, MutableBytes image, const KeyRange &) -> Result<void> {
-                        const auto *node = reinterpret_cast<const uhsfs_tree_node *>(image.data());
-                        UHSFS_TRY(write(block, image));
-                        if (node->level != 0)
-                            return {};
-                        return extent_list(
-                            inode, node->extent,
-                            std::min<std::size_t>(le16_to_cpu(node->count), UHSFS_EXTENT_LEAF_MAX));
-                    });
+        return root != nullptr ? tree(walk, le64_to_cpu(root->block), {}) : Result<void>();
     }
 
     // Blocks of a directory and of a long symbolic link; those of files are left out.
@@ -300,37 +357,58 @@ private:
         }
         std::vector<std::uint64_t> blocks(1, place.block);
         if (place.depth > 1)
-            blocks = UHSFS_TRY(xattr_index(place));
+            blocks = UHSFS_TRY(xattr_index(inode, place));
         std::vector<AlignedBuffer> images;
         std::vector<std::uint8_t> stream;
-        for (const std::uint64_t block : blocks) {
+        bool whole = blocks.size() == uhsfs_xattr_data_blocks(place.bytes);
+        for (std::uint64_t &block : blocks) {
             images.emplace_back(block_size);
-            read(block, images.back().span());
+            if (!is_xattr_block(inode, block, images.back().span(), 0))
+                block = 0;
+            whole = whole && block != 0 && Cleaner::is_sound(images.back().span());
             const auto *record = reinterpret_cast<const uhsfs_xattr_block *>(images.back().data());
             stream.insert(stream.end(), std::begin(record->bytes), std::end(record->bytes));
         }
         stream.resize(std::min<std::size_t>(stream.size(), place.bytes));
+        // Without a part of it, nobody knows where names are and where values.
+        if (!whole)
+            stream.clear();
         Cleaner::xattr_stream(stream);
         for (std::size_t i = 0; i < blocks.size(); i++) {
-            cleaner_.xattr_block(images[i].span(), stream, i * UHSFS_XATTR_PAYLOAD);
+            if (blocks[i] == 0)
+                continue;
+            Cleaner::xattr_block(images[i].span(), stream, i * UHSFS_XATTR_PAYLOAD);
             UHSFS_TRY(write(blocks[i], images[i].span()));
         }
         return {};
     }
 
+    bool is_xattr_block(const Inode &inode, std::uint64_t block, MutableBytes image,
+                        unsigned level) {
+        if (!read(block, image))
+            return false;
+        const auto *record = reinterpret_cast<const uhsfs_xattr_block *>(image.data());
+        if (cleaner_.is_record(image, UHSFS_TAG_XATTR, block, inode.ino()) &&
+            le16_to_cpu(record->level) == level)
+            return true;
+        bad(inode, fmt::format("block {} is none of its attributes", block));
+        return false;
+    }
+
     // The data blocks of a long stream; copies the index itself.
-    Result<std::vector<std::uint64_t>> xattr_index(const uhsfs_xattr_place &place) {
+    Result<std::vector<std::uint64_t>> xattr_index(const Inode &inode,
+                                                   const uhsfs_xattr_place &place) {
         std::vector<std::uint64_t> blocks;
         AlignedBuffer buffer(block_size);
+        uhsfs_xattr_block index = {};
 
-        if (!read(place.block, buffer.span()))
+        if (!is_xattr_block(inode, place.block, buffer.span(), 1))
             return blocks;
-        const auto *index = reinterpret_cast<const uhsfs_xattr_block *>(buffer.data());
-        if (le32_to_cpu(index->h.magic) != UHSFS_TAG_XATTR || index->level == 0)
-            return blocks;
+        std::memcpy(&index, buffer.data(), sizeof(index));
+        Cleaner::xattr_block(buffer.span(), {}, 0);
         UHSFS_TRY(write(place.block, buffer.span()));
         for (std::uint32_t i = 0; i < uhsfs_xattr_data_blocks(place.bytes); i++) {
-            const std::uint64_t block = le64_to_cpu(index->index[i]);
+            const std::uint64_t block = le64_to_cpu(index.index[i]);
             if (!uhsfs_range_ok(&volume_.geo(), block, 1))
                 break;
             blocks.push_back(block);

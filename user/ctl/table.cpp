@@ -186,12 +186,13 @@ std::vector<Command> commands() {
              "the names tree: the structure stays as it is and is valid. Names of up to three "
              "bytes "
              "for "
-             "which no such name is left are kept; how many is reported. The label, names of "
-             "attributes, and keys in inner nodes of names trees, which are hashes of old names, "
-             "are kept.\n\n"
-             "Damage stays damage. Of slots, directories, names and attributes whose checksum is "
-             "wrong only what can be recognised and cleaned is copied, and they keep their wrong "
-             "checksum; maps and tables hold nothing private and are copied as they are.",
+             "which no such name is left are kept; how many is reported. The label becomes x, and "
+             "keys in inner nodes of names trees, which are hashes of old names, become others. "
+             "Names of attributes are kept.\n\n"
+             "Damage stays damage. A block is copied only if it says that it is the record of this "
+             "filesystem that belongs there; what does not is named and left out, since it may be "
+             "data of a file. Of a record whose checksum is wrong only the head is copied, and "
+             "its checksum stays wrong.",
          .arguments = {device, {.name = "FILE", .kind = Kind::file, .text = "The image to make."}},
          .options = {{.name = "hash-names", .text = "Replace the names of files."},
                      {.brief = 'f', .name = "force", .text = "Overwrite FILE if it exists."}},
