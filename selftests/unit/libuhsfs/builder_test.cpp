@@ -505,6 +505,25 @@ protected:
     }
 };
 
+TEST_F(ChangingTest, TimesAreKeptToTheNanosecond) {
+    file("changing", std::string(100000, 'a'));
+    fs::create_symlink("changing", tree() + "/symlink");
+    fs::create_directories(tree() + "/dir");
+    const timespec times[2] = {{.tv_sec = -5, .tv_nsec = 7},
+                               {.tv_sec = 1'700'000'000, .tv_nsec = 999'999'999}};
+    const std::vector<std::string> names = {"changing", "symlink", "dir"};
+    for (const std::string &name : names)
+        ASSERT_EQ(::utimensat(AT_FDCWD, (tree() + "/" + name).c_str(), times, AT_SYMLINK_NOFOLLOW),
+                  0);
+    ASSERT_TRUE(copy([] {}));
+    const Volume volume = must(Volume::open(image()));
+    for (const std::string &name : names) {
+        const Inode inode = must(volume.resolve(name));
+        EXPECT_EQ(inode.attr().atime, -5 * 1'000'000'000LL + 7) << name;
+        EXPECT_EQ(inode.attr().mtime, 1'700'000'000'999'999'999) << name;
+    }
+}
+
 TEST_F(ChangingTest, IsCopiedAgain) {
     file("changing", std::string(3 << 20, 'a'));
     int changes = 0;
@@ -571,6 +590,56 @@ TEST_F(BuilderTest, KeepsXattrs) {
     set("dir", "trusted.dir", 10);
     round_trip();
     round_trip(device_4k);
+}
+
+// A list as system.posix_acl_access has it: owner, one more user, group, mask, others.
+std::string acl() {
+    constexpr std::uint32_t nobody = 0xffffffff;
+    struct Entry {
+        std::uint16_t tag, permissions;
+        std::uint32_t id;
+    };
+    const Entry entries[] = {{0x01, 6, nobody},
+                             {0x02, 4, 12345},
+                             {0x04, 4, nobody},
+                             {0x10, 4, nobody},
+                             {0x20, 0, nobody}};
+    const std::uint32_t version = 2;
+    std::string value(reinterpret_cast<const char *>(&version), sizeof(version));
+    return value.append(reinterpret_cast<const char *>(entries), sizeof(entries));
+}
+
+TEST_F(BuilderTest, KeepsAttributesOfAllSpacesAndKinds) {
+    if (::geteuid() != 0)
+        GTEST_SKIP() << "trusted attributes and devices are root's";
+    const std::string capability("\1\0\0\2\0\4\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 20);
+    file("file", std::string(5000, 'f'));
+    fs::create_directories(tree() + "/dir");
+    fs::create_symlink("nowhere", tree() + "/symlink");
+    ASSERT_EQ(::mkfifo((tree() + "/fifo").c_str(), 0600), 0);
+    ASSERT_EQ(::mknod((tree() + "/null").c_str(), S_IFCHR | 0666, makedev(1, 3)), 0);
+    ASSERT_EQ(::mknod((tree() + "/socket").c_str(), S_IFSOCK | 0777, 0), 0);
+    std::size_t set = 0;
+    const auto put = [&](const char *name, const char *key, const std::string &value) {
+        set += ::lsetxattr((tree() + "/" + name).c_str(), key, value.data(), value.size(), 0) == 0;
+    };
+    for (const char *name : {"file", "dir", "symlink", "fifo", "null", "socket"}) {
+        put(name, "trusted.overlay.opaque", "y");
+        put(name, "security.other", std::string("a\0b", 3));
+    }
+    if (set != 12)
+        GTEST_SKIP() << "the filesystem of temporary files has no such attributes";
+    put("file", "security.capability", capability);
+    for (const char *name : {"file", "dir", "fifo"})
+        put(name, "system.posix_acl_access", acl());
+    put("dir", "system.posix_acl_default", acl());
+    EXPECT_EQ(set, 17U);
+    EXPECT_EQ(round_trip().xattrs_left_out, 0U);
+    round_trip(device_4k);
+    const Volume volume = must(Volume::open(image()));
+    EXPECT_EQ(must(volume.xattrs(must(volume.resolve("file")))).size(), 4U);
+    EXPECT_EQ(must(volume.xattrs(must(volume.resolve("dir")))).size(), 4U);
+    EXPECT_EQ(must(volume.xattrs(must(volume.resolve("symlink")))).size(), 2U);
 }
 
 // Larger than the filesystem of temporary files may allow.

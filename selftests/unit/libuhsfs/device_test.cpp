@@ -282,6 +282,27 @@ TEST_F(AtomicWrites, PartitionsAskTheirDiskAndMustBeAligned) {
     EXPECT_FALSE(uhsfs::atomic_writes_of(partition("sda", "63")).device);
 }
 
+// Blocks across the device's own, or less than it writes at once.
+TEST_F(AtomicWrites, TheUnitMustFit) {
+    disk("nvme0n1", "4096");
+    scratch_.write("nvme0n1/nsid", "1\n");
+    scratch_.write("nvme0n1/queue/atomic_write_unit_max_bytes", "65536\n");
+    const auto coarse = disk("sda", "4096");
+    scratch_.write("sda/queue/atomic_write_unit_max_bytes", "65536\n");
+    scratch_.write("sda/queue/atomic_write_unit_min_bytes", "8192\n");
+
+    EXPECT_FALSE(uhsfs::atomic_writes_of(partition("nvme0n1", "2047")).device);
+    EXPECT_FALSE(uhsfs::atomic_writes_of(coarse).device);
+}
+
+TEST_F(AtomicWrites, DaxCountsMoreThanTheKernelsWord) {
+    const auto pmem = disk("pmem0", "4096");
+    scratch_.write("pmem0/queue/dax", "1\n");
+    scratch_.write("pmem0/queue/atomic_write_unit_max_bytes", "4096\n");
+
+    EXPECT_FALSE(uhsfs::atomic_writes_of(pmem).device);
+}
+
 TEST_F(AtomicWrites, NumbersAreWholeLines) {
     scratch_.write("number", "12\n");
     scratch_.write("text", "12kB\n");
