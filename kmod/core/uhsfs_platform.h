@@ -23,6 +23,7 @@
 #include <linux/errno.h>
 #include <linux/kernel.h>
 #include <linux/limits.h>
+#include <linux/list.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/stddef.h>
@@ -89,6 +90,48 @@ static inline unsigned int hweight64(u64 word)
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
 #define DIV_ROUND_UP(n, d)	(((n) + (d) - 1) / (d))
+
+/* Doubly linked lists, as the kernel's list.h has them. */
+struct list_head {
+	struct list_head *next, *prev;
+};
+
+#define container_of(ptr, type, member)	((type *)((char *)(ptr) - offsetof(type, member)))
+
+#define list_entry(ptr, type, member)	container_of(ptr, type, member)
+
+#define list_for_each_entry(pos, head, member) \
+	for (pos = list_entry((head)->next, __typeof__(*pos), member); \
+	     &pos->member != (head); \
+	     pos = list_entry(pos->member.next, __typeof__(*pos), member))
+
+#define list_for_each_entry_safe(pos, n, head, member) \
+	for (pos = list_entry((head)->next, __typeof__(*pos), member), \
+	     n = list_entry(pos->member.next, __typeof__(*pos), member); \
+	     &pos->member != (head); \
+	     pos = n, n = list_entry(n->member.next, __typeof__(*n), member))
+
+static inline void INIT_LIST_HEAD(struct list_head *list)
+{
+	list->next = list;
+	list->prev = list;
+}
+
+static inline void list_add_tail(struct list_head *entry, struct list_head *head)
+{
+	entry->prev = head->prev;
+	entry->next = head;
+	head->prev->next = entry;
+	head->prev = entry;
+}
+
+static inline void list_del(struct list_head *entry)
+{
+	entry->prev->next = entry->next;
+	entry->next->prev = entry->prev;
+	entry->next = NULL;
+	entry->prev = NULL;
+}
 
 /* Powers of two only, as in the kernel; + 0 drops const from the type. */
 #define uhsfs_round_mask(x, y)	((__typeof__((x) + 0))((y) - 1))
