@@ -59,7 +59,7 @@ void uhsfs_super_encode(const struct uhsfs_super_info *info, u64 block, struct u
 
 /*
  * Which copy counts, 0 or 1, given the decoded ones (NULL: damaged); the other one is
- * overwritten next.  -EUCLEAN if there is none.
+ * overwritten next.  -EUCLEAN if there is none, or if they are of different filesystems.
  */
 int uhsfs_super_choose(const struct uhsfs_super_info *a, const struct uhsfs_super_info *b);
 

@@ -37,6 +37,7 @@ struct inode *uhsfs_internal_inode(struct super_block *sb)
 
 	if (!inode)
 		return NULL;
+	inode->i_mode = S_IFREG;
 	/* Hashed for writeback, but not to be found by number. */
 	inode_fake_hash(inode);
 	set_nlink(inode, 1);
@@ -69,16 +70,49 @@ struct copy {
 	struct uhsfs_fault fault;
 };
 
-static void check_copy(const struct uhsfs_home *home, u32 which, struct copy *copy)
+static void check_copy(struct super_block *sb, const struct uhsfs_home *home, u32 which,
+		       struct copy *copy)
 {
-	if (!copy->err)
-		copy->err = home->check(home, copy->image, home->block + which, &copy->seq,
-					&copy->fault);
+	u32 newest = uhsfs_seq_epoch(uhsfs_sb(sb)->super.seq);
+
+	if (copy->err)
+		return;
+	copy->err = home->check(home, copy->image, home->block + which, &copy->seq, &copy->fault);
+	if (!copy->err && uhsfs_seq_epoch(copy->seq) > newest)
+		copy->err = uhsfs_bad(&copy->fault, home->object, home->id, "seq's epoch",
+				      uhsfs_seq_epoch(copy->seq), newest,
+				      "must not be newer than the superblock's");
+}
+
+/* Copies of one seq are the same image: the first write of a home writes both. */
+static bool same_image(const struct uhsfs_home *home, const struct copy *copies)
+{
+	for (u32 at = 0; at < UHSFS_BLOCK_SIZE; at += home->record_size)
+		if (!uhsfs_record_same(copies[0].image + at, copies[1].image + at,
+				       home->record_size))
+			return false;
+	return true;
 }
 
 /*
- * Which copy counts, or the error, with the fault for -EUCLEAN.  A copy that cannot be
- * read is as good as damaged.
+ * One copy is valid, the other is not.  A write that was cut off leaves something that
+ * can be read; what cannot be read may be newer.
+ */
+static int accept_one(const struct uhsfs_home *home, const struct copy *copies, int valid,
+		      struct uhsfs_fault *fault)
+{
+	const struct copy *bad = &copies[1 - valid];
+
+	if (bad->err != -EUCLEAN)
+		return bad->err;
+	*fault = bad->fault;
+	return home->torn_ok ? valid : -EUCLEAN;
+}
+
+/*
+ * Which copy counts, or an error.  -EUCLEAN: damage, and -ENODATA: there is no valid copy,
+ * which is damage if there should be one; both with a fault.  Else a copy that decides
+ * could not be read.
  */
 static int choose(const struct uhsfs_home *home, struct copy *copies, u32 count,
 		  struct uhsfs_fault *fault)
@@ -88,26 +122,20 @@ static int choose(const struct uhsfs_home *home, struct copy *copies, u32 count,
 	bool suspicious = false;
 	int chosen;
 
-	if (count == 1) {
-		*fault = copies[0].fault;
-		return copies[0].err;
-	}
+	*fault = copies[0].fault;
+	if (count == 1)
+		return copies[0].err == -EUCLEAN ? -ENODATA : copies[0].err;
 	chosen = uhsfs_home_choose(&a, &b, &suspicious);
-	if (chosen >= 0 && (!suspicious || home->torn_ok))
-		return chosen;
-	if (chosen >= 0) {
-		const struct copy *bad = &copies[1 - chosen];
-
-		if (bad->err == -EUCLEAN)
-			*fault = bad->fault;
-		else
-			uhsfs_bad(fault, home->object, home->id, "read error of a copy",
-				  home->block + 1 - chosen, home->block + 1 - chosen,
-				  "the other copy may be out of date");
-		return -EUCLEAN;
-	}
-	*fault = copies[0].err == -EUCLEAN ? copies[0].fault : copies[1].fault;
-	return copies[1].err == -EUCLEAN ? -EUCLEAN : copies[0].err;
+	if (chosen < 0 && copies[0].err == -EUCLEAN && copies[1].err == -EUCLEAN)
+		return -ENODATA;
+	if (chosen < 0)
+		return copies[0].err == -EUCLEAN ? copies[1].err : copies[0].err;
+	if (suspicious)
+		return accept_one(home, copies, chosen, fault);
+	if (a.seq == b.seq && !same_image(home, copies))
+		return uhsfs_bad(fault, home->object, home->id, "seq", a.seq, b.seq,
+				 "copies of one seq must be the same");
+	return chosen;
 }
 
 /* Read the copies of a home, one by one if they cannot be read together. */
@@ -128,8 +156,10 @@ static void read_copies(struct super_block *sb, u64 block, struct page **pages,
 static int home_failed(struct super_block *sb, const struct uhsfs_home *home, int err,
 		       const struct uhsfs_fault *fault)
 {
-	if (err == -EUCLEAN)
+	if (err == -EUCLEAN || err == -ENODATA)
 		return uhsfs_fault(sb, 0, fault);
+	if (err == -ENOMEM)
+		return err;
 	uhsfs_err(sb, "%s %llu: cannot read block %llu (error %d)", home->object, home->id,
 		  home->block, err);
 	return err;
@@ -152,7 +182,7 @@ static int fill_home(struct super_block *sb, struct folio *folio, const struct u
 	}
 	read_copies(sb, home->block, pages, copies, count);
 	for (u32 i = 0; i < count; i++)
-		check_copy(home, i, &copies[i]);
+		check_copy(sb, home, i, &copies[i]);
 	chosen = choose(home, copies, count, &fault);
 	if (chosen == 1)
 		memcpy(page_address(pages[0]), page_address(pages[1]), UHSFS_BLOCK_SIZE);
@@ -160,7 +190,9 @@ static int fill_home(struct super_block *sb, struct folio *folio, const struct u
 		__free_page(pages[1]);
 	if (chosen >= 0)
 		return 0;
-	return quiet ? chosen : home_failed(sb, home, chosen, &fault);
+	if (quiet && chosen == -ENODATA)
+		return chosen;
+	return home_failed(sb, home, chosen, &fault);
 }
 
 struct folio *uhsfs_read_home(struct super_block *sb, struct address_space *mapping, pgoff_t index,
@@ -196,10 +228,17 @@ struct folio *uhsfs_read_home(struct super_block *sb, struct address_space *mapp
 struct folio *uhsfs_read_block(struct super_block *sb, u64 block)
 {
 	struct address_space *mapping = uhsfs_sb(sb)->meta->i_mapping;
-	struct folio *folio = uhsfs_lock_folio(mapping, block);
+	struct folio *folio = uhsfs_find_folio(mapping, block);
 	struct page *page;
 	int err = 0;
 
+	if (folio && folio_test_uptodate(folio)) {
+		folio_mark_accessed(folio);
+		return folio;
+	}
+	if (folio)
+		folio_put(folio);
+	folio = uhsfs_lock_folio(mapping, block);
 	if (!folio)
 		return ERR_PTR(-ENOMEM);
 	page = folio_page(folio, 0);
@@ -261,7 +300,7 @@ static int scan_home(struct super_block *sb, struct uhsfs_home_scan *scan, u32 i
 		read_copies(sb, scan->home->block, pages, copies, count);
 	for (u32 i = 0; i < count; i++) {
 		copies[i].image = page_address(pages[i]);
-		check_copy(scan->home, i, &copies[i]);
+		check_copy(sb, scan->home, i, &copies[i]);
 	}
 	chosen = choose(scan->home, copies, count, &fault);
 	if (chosen < 0)

@@ -104,7 +104,8 @@ static int chain_next(struct chain *chain)
 		.home = {
 			.object = "directory",
 			.id = chain->dir->i_ino,
-			.torn_ok = uhsfs_sb(sb)->unclean || uhsfs_sb(sb)->blind,
+			.record_size = UHSFS_BLOCK_SIZE,
+			.torn_ok = uhsfs_sb(sb)->crashed,
 			.check = bucket_check,
 		},
 		.geo = uhsfs_geo(sb),
@@ -115,6 +116,10 @@ static int chain_next(struct chain *chain)
 	chain_end(chain);
 	if (chain->done)
 		return 0;
+	/* A hostile chain is as long as the device has blocks. */
+	if (fatal_signal_pending(current))
+		return -EINTR;
+	cond_resched();
 	chain->folio = uhsfs_find_folio(mapping, chain->logical);
 	if (chain->folio && !folio_test_uptodate(chain->folio))
 		chain_end(chain);
@@ -234,7 +239,7 @@ static bool needs_confirming(struct super_block *sb, u64 ino)
 	struct uhsfs_sb_info *sbi = uhsfs_sb(sb);
 	u64 chunk = uhsfs_ino_chunk(&sbi->super.geo, ino);
 
-	return sbi->blind || xa_load(&sbi->suspect, chunk) || xa_load(&sbi->marked, chunk);
+	return uhsfs_chunk_marked(sbi, chunk) || uhsfs_chunk_suspect(sbi, chunk);
 }
 
 /* Entries that recovery would insert, with cookies below `end`. */
@@ -273,7 +278,8 @@ static int walk_ref(struct walk *walk, const struct uhsfs_dir_ref *ref)
 				     "must not become shorter");
 	if (needs_confirming(dir->i_sb, e.ino)) {
 		ret = uhsfs_confirm(dir, e.ino, e.gen, e.name, e.len);
-		if (ret <= 0)
+		/* What cannot be read was reported; its name is kept. */
+		if (ret <= 0 && ret != -EUCLEAN && ret != -EIO)
 			return ret;
 	}
 	walk->pos = ref->cookie;
@@ -312,6 +318,9 @@ static int walk_all(struct walk *walk)
 	while (!ret && walk->pos < UHSFS_COOKIE_END) {
 		uhsfs_dir_scan_init(&walk->scan, buckets, walk->pos, walk->refs, WALK_REFS);
 		ret = walk_bucket(walk);
+		/* Who saves data wants the other buckets. */
+		if (uhsfs_sb(walk->dir->i_sb)->blind && (ret == -EUCLEAN || ret == -EIO))
+			ret = 0;
 		if (ret)
 			break;
 		ret = walk_overlay(walk, uhsfs_dir_scan_after(&walk->scan));

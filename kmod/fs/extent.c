@@ -84,6 +84,9 @@ static int iomap_begin(struct inode *inode, loff_t offset, loff_t length, unsign
 {
 	const struct uhsfs_slot_view *view = &uhsfs_i(inode)->view;
 
+	/* A tree may have to be read. */
+	if (flags & IOMAP_NOWAIT && view->value[UHSFS_TLV_EXTENT_ROOT])
+		return -EAGAIN;
 	iomap->bdev = inode->i_sb->s_bdev;
 	iomap->flags = 0;
 	if (view->value[UHSFS_TLV_INLINE] && offset < view->len[UHSFS_TLV_INLINE]) {

@@ -11,6 +11,7 @@
 #include <linux/fileattr.h>
 #include <linux/iversion.h>
 #include <linux/log2.h>
+#include <linux/posix_acl.h>
 #include <linux/slab.h>
 
 #include "uhsfs.h"
@@ -116,9 +117,11 @@ static void set_attributes(struct inode *inode, const struct uhsfs_attr *attr)
 
 static int set_up_dir(struct inode *inode)
 {
+	const struct uhsfs_sb_info *sbi = uhsfs_sb(inode->i_sb);
 	struct uhsfs_inode_info *info = uhsfs_i(inode);
 	struct uhsfs_fault fault;
 	u32 subdirs;
+	int err;
 
 	if (uhsfs_dir_root_decode(info->view.value[UHSFS_TLV_DIR], info->view.len[UHSFS_TLV_DIR],
 				  inode->i_ino, &info->dir, &fault))
@@ -127,9 +130,14 @@ static int set_up_dir(struct inode *inode)
 	inode->i_fop = &uhsfs_dir_operations;
 	uhsfs_meta_mapping(inode->i_mapping);
 	i_size_write(inode, (loff_t)info->dir.buckets << UHSFS_BLOCK_SHIFT);
-	/* After a crash the count in the slot is a hint. */
-	if (uhsfs_sb(inode->i_sb)->overlay && !uhsfs_dir_count(inode, &subdirs))
-		info->dir.subdirs = subdirs;
+	/* After a crash the count in the slot is a hint; better that than nothing. */
+	if (sbi->crashed && (sbi->overlay || !sbi->unclean)) {
+		err = uhsfs_dir_count(inode, &subdirs);
+		if (err == -EINTR || err == -ENOMEM)
+			return err;
+		if (!err)
+			info->dir.subdirs = subdirs;
+	}
 	set_nlink(inode, 2 + info->dir.subdirs);
 	return 0;
 }
@@ -145,6 +153,9 @@ static int set_up_symlink(struct inode *inode)
 		inode->i_mapping->a_ops = &uhsfs_aops;
 		return 0;
 	}
+	if (memchr(target, '\0', view->len[UHSFS_TLV_INLINE]))
+		return uhsfs_corrupt(inode->i_sb, inode->i_ino, "symlink target", 0, 1,
+				     "must have no NUL");
 	inode->i_link = kmemdup_nul(target, view->len[UHSFS_TLV_INLINE], GFP_KERNEL_ACCOUNT);
 	inode->i_op = &uhsfs_symlink_inode_operations;
 	return inode->i_link ? 0 : -ENOMEM;
@@ -187,8 +198,12 @@ static int set_up(struct inode *inode)
 /* Recovery made it from a FREE slot: a whiteout, without attributes of its own. */
 static void make_whiteout(struct inode *inode, u32 generation)
 {
+	struct timespec64 none = {};
+
 	inode->i_mode = S_IFCHR;
 	inode->i_generation = generation;
+	uhsfs_set_times(inode, none, none, none);
+	inode_set_iversion_queried(inode, 0);
 	set_nlink(inode, 1);
 	inode->i_op = &uhsfs_special_inode_operations;
 	init_special_inode(inode, inode->i_mode, WHITEOUT_DEV);
@@ -217,6 +232,8 @@ static int read_inode(struct inode *inode)
 		return err;
 	set_attributes(inode, &view.attr);
 	set_nlink(inode, view.attr.nlink + (overlay ? overlay->nlink : 0));
+	if (!view.value[UHSFS_TLV_XATTRS] && !view.value[UHSFS_TLV_XATTR_ROOT])
+		cache_no_acl(inode);
 	return set_up(inode);
 }
 
@@ -270,8 +287,11 @@ int uhsfs_getattr(struct uhsfs_idmap *idmap, const struct path *path, struct kst
 		stat->attributes |= STATX_ATTR_NODUMP;
 	stat->attributes_mask |= STATX_ATTR_APPEND | STATX_ATTR_IMMUTABLE | STATX_ATTR_NODUMP;
 	uhsfs_fillattr(idmap, request_mask, inode, stat);
-	stat->result_mask |= STATX_BTIME;
-	stat->btime = ns_to_timespec64(attr->btime);
+	/* A whiteout that recovery made has no slot yet. */
+	if (uhsfs_i(inode)->image) {
+		stat->result_mask |= STATX_BTIME;
+		stat->btime = ns_to_timespec64(attr->btime);
+	}
 	if (request_mask & STATX_DIOALIGN && S_ISREG(inode->i_mode)) {
 		stat->result_mask |= STATX_DIOALIGN;
 		stat->dio_mem_align = bdev_dma_alignment(inode->i_sb->s_bdev) + 1;

@@ -39,7 +39,7 @@ void uhsfs_notice(struct super_block *sb, const char *format, ...)
 /* Apply errors=.  A read-only mount has nothing to stop. */
 static void react(struct super_block *sb)
 {
-	switch (uhsfs_sb(sb)->options.errors) {
+	switch (READ_ONCE(uhsfs_sb(sb)->options.errors)) {
 	case UHSFS_ERRORS_PANIC:
 		panic(KBUILD_MODNAME ": %s: damaged, and errors=panic\n", sb->s_id);
 	case UHSFS_ERRORS_REMOUNT_RO:

@@ -98,6 +98,7 @@ bool uhsfs_dir_name(struct inode *dir, struct uhsfs_claim *claim)
 struct search {
 	struct inode *dir;
 	u64 ino;
+	int err;	/* an entry could not be confirmed or refuted */
 };
 
 static int entry_found(void *ctx, const struct uhsfs_dirent *e)
@@ -105,6 +106,10 @@ static int entry_found(void *ctx, const struct uhsfs_dirent *e)
 	struct search *search = ctx;
 	int ret = uhsfs_confirm(search->dir, e->ino, e->gen, e->name, e->len);
 
+	if (ret == -EUCLEAN || ret == -EIO) {
+		search->err = ret;
+		return 0;
+	}
 	if (ret > 0)
 		search->ino = e->ino;
 	return ret;
@@ -140,7 +145,7 @@ static struct dentry *lookup(struct inode *dir, struct dentry *dentry, unsigned 
 	err = uhsfs_dir_find(dir, &dentry->d_name, entry_found, &search);
 	if (!err)
 		find_in_overlay(&search, &dentry->d_name);
-	err = min(err, 0);
+	err = search.ino ? 0 : err ?: search.err;
 	trace_uhsfs_lookup(dir, &dentry->d_name, search.ino, err);
 	if (err)
 		return ERR_PTR(err);

@@ -5,11 +5,15 @@
  * The nodes that an operation reads stay referenced until the caller releases them.  A
  * tree of a filesystem that is mounted read-only is never changed.
  */
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 #include "uhsfs.h"
 
 #define BATCH 15
+
+/* A tree is walked with all its nodes in memory: what is more cannot be legitimate. */
+#define NODES_MAX 65536
 
 struct uhsfs_node_batch {
 	struct uhsfs_node_batch *next;
@@ -53,9 +57,18 @@ static int keep(struct uhsfs_nodes *nodes, struct folio *folio)
 static int read_node(void *ctx, u64 block, struct uhsfs_tree_node **node)
 {
 	struct uhsfs_nodes *nodes = ctx;
-	struct folio *folio = uhsfs_read_block(nodes->sb, block);
+	struct folio *folio;
 	int err;
 
+	if (fatal_signal_pending(current))
+		return -EINTR;
+	cond_resched();
+	if (nodes->count++ == NODES_MAX) {
+		uhsfs_err(nodes->sb, "tree node in block %llu: more than %u nodes in one walk",
+			  block, NODES_MAX);
+		return -E2BIG;
+	}
+	folio = uhsfs_read_block(nodes->sb, block);
 	if (IS_ERR(folio)) {
 		err = PTR_ERR(folio);
 		if (err == -EIO)

@@ -72,7 +72,9 @@ int uhsfs_overlay_add(struct uhsfs_overlay *overlay, const struct uhsfs_overlay_
 		u32 room = overlay->room ? 2 * overlay->room : 64;
 		struct uhsfs_overlay_name *names;
 
-		names = kvmalloc_array(room, sizeof(*names), GFP_KERNEL);
+		if (room > INT_MAX / sizeof(*names))
+			return -E2BIG;
+		names = kvmalloc_array(room, sizeof(*names), GFP_KERNEL | __GFP_NOWARN);
 		if (!names)
 			return -ENOMEM;
 		if (overlay->count)

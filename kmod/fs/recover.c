@@ -32,9 +32,9 @@ static int grow(void **array, u32 count, u32 *room, size_t size)
 
 	if (count < *room)
 		return 0;
-	if (wanted > UHSFS_REC_MAX)
+	if (wanted > UHSFS_REC_MAX || wanted > INT_MAX / size)
 		return -E2BIG;
-	larger = kvmalloc_array(wanted, size, GFP_KERNEL);
+	larger = kvmalloc_array(wanted, size, GFP_KERNEL | __GFP_NOWARN);
 	if (!larger)
 		return -ENOMEM;
 	if (count)
@@ -116,7 +116,7 @@ static int names_damaged(void *ctx, u64 block, int err, const struct uhsfs_fault
 	struct recovery *r = ctx;
 	struct uhsfs_rec_slot *slot = &r->core.slots[r->core.slot_count - 1];
 
-	if (err == -ENOMEM)
+	if (err == -ENOMEM || err == -EINTR)
 		return err;
 	if (err == -EUCLEAN)
 		uhsfs_fault(r->sb, slot->ino, fault);
@@ -227,19 +227,22 @@ static int take_lost_block(struct chunk_scan *scan, u32 index, int err,
 			   const struct uhsfs_fault *fault)
 {
 	const struct uhsfs_geometry *geo = uhsfs_geo(scan->r->sb);
-	bool written = scan->chunk.written >> index & 1;
+	/* What was written since the last checkpoint and cannot be read knew something too. */
+	bool lost = scan->chunk.written >> index & 1 || err != -ENODATA;
 
-	if (written && err == -EUCLEAN)
+	if (err == -ENOMEM)
+		return err;
+	if (lost && (err == -EUCLEAN || err == -ENODATA))
 		uhsfs_fault(scan->r->sb, 0, fault);
-	else if (written)
+	else if (lost)
 		uhsfs_err(scan->r->sb, "slots from inode %llu: cannot read block %llu (error %d)",
 			  scan->home.first_ino, scan->home.home.block, err);
 	err = 0;
 	for (u32 i = 0; !err && i < geo->slots_per_block; i++) {
 		const struct uhsfs_rec_slot slot = {
 			.ino = scan->home.first_ino + i,
-			.state = written ? UHSFS_REC_UNREADABLE : UHSFS_SLOT_FREE,
-			.generation = written ? 0 : scan->chunk.gen_base,
+			.state = lost ? UHSFS_REC_UNREADABLE : UHSFS_SLOT_FREE,
+			.generation = lost ? 0 : scan->chunk.gen_base,
 		};
 
 		err = add_slot(scan->r, &slot, DT_UNKNOWN);
@@ -295,14 +298,15 @@ static int read_chunk(struct recovery *r, u64 number)
 
 static int read_marked(struct recovery *r)
 {
-	unsigned long chunk;
-	void *entry;
+	u64 chunk = 0;
 	int err = 0;
 
-	xa_for_each(&uhsfs_sb(r->sb)->marked, chunk, entry) {
+	while (!err && uhsfs_next_marked(uhsfs_sb(r->sb), &chunk)) {
 		err = read_chunk(r, chunk);
-		if (err)
-			break;
+		chunk++;
+		if (!err && fatal_signal_pending(current))
+			err = -EINTR;
+		cond_resched();
 	}
 	return err;
 }
@@ -356,7 +360,9 @@ static int run(struct recovery *r)
 	struct uhsfs_rec_name *names;
 
 	/* Finished intents add names. */
-	names = kvmalloc_array(room + 1, sizeof(*names), GFP_KERNEL);
+	if (room >= INT_MAX / sizeof(*names))
+		return -E2BIG;
+	names = kvmalloc_array(room + 1, sizeof(*names), GFP_KERNEL | __GFP_NOWARN);
 	if (!names)
 		return -ENOMEM;
 	if (core->name_count)
@@ -520,9 +526,11 @@ int uhsfs_recover_in_memory(struct super_block *sb)
 		err = run(r);
 	if (!err)
 		err = build_overlay(r);
-	if (err) {
-		uhsfs_err(sb, "recovery in memory failed (error %d): mount with norecovery to see what is on the device",
-			  err);
+	if (err == -EINTR) {
+		uhsfs_notice(sb, "recovery in memory was interrupted");
+	} else if (err) {
+		uhsfs_notice(sb, "recovery in memory failed (error %d): see what is on the device with norecovery",
+			     err);
 	} else {
 		const u64 *events = r->core.events;
 

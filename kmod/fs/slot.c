@@ -14,11 +14,6 @@
 
 #include "core/chunk.h"
 
-static bool marked(struct uhsfs_sb_info *sbi, u64 chunk)
-{
-	return sbi->blind || xa_load(&sbi->marked, chunk);
-}
-
 /* ---- chunks -------------------------------------------------------------------- */
 
 struct table_home {
@@ -48,7 +43,8 @@ static struct folio *table_folio(struct super_block *sb, u64 chunk,
 			.block = place->home,
 			.object = "chunk table",
 			.id = place->home,
-			.torn_ok = sbi->unclean || sbi->blind,
+			.record_size = UHSFS_BLOCK_SIZE,
+			.torn_ok = sbi->crashed,
 			.check = table_check,
 		},
 		.geo = &sbi->super.geo,
@@ -57,7 +53,7 @@ static struct folio *table_folio(struct super_block *sb, u64 chunk,
 	};
 	bool fresh = place->first >= sbi->super.chunks_used;
 
-	return uhsfs_read_home(sb, sbi->meta->i_mapping, place->home, &table.home, fresh);
+	return uhsfs_read_home(sb, sbi->tables->i_mapping, place->home, &table.home, fresh);
 }
 
 int uhsfs_chunk_get(struct super_block *sb, u64 number, struct uhsfs_chunk_info *chunk)
@@ -69,22 +65,18 @@ int uhsfs_chunk_get(struct super_block *sb, u64 number, struct uhsfs_chunk_info 
 
 	if (!uhsfs_chunk_table_place(&sbi->super, number, &place))
 		return -ENOENT;
-	if (number >= sbi->super.chunks_used && !marked(sbi, number))
+	if (number >= sbi->super.chunks_used && !uhsfs_chunk_marked(sbi, number))
 		return -ENOENT;
 	folio = table_folio(sb, number, &place);
-	if (IS_ERR(folio)) {
-		bool unwritten = PTR_ERR(folio) == -EUCLEAN &&
-				 place.first >= sbi->super.chunks_used;
-
-		return unwritten ? -ENOENT : PTR_ERR(folio);
-	}
+	if (IS_ERR(folio))
+		return PTR_ERR(folio) == -ENODATA ? -ENOENT : PTR_ERR(folio);
 	table = folio_address(folio);
 	uhsfs_chunk_decode(&table->chunk[place.index], chunk);
 	folio_put(folio);
 	if (!chunk->block)
 		return -ENOENT;
 	/* Made after the last checkpoint, and then no slot of it was ever in use. */
-	if (chunk->birth > sbi->super.epoch && !marked(sbi, number))
+	if (chunk->birth > sbi->super.epoch && !uhsfs_chunk_marked(sbi, number))
 		return -ENOENT;
 	return 0;
 }
@@ -105,13 +97,14 @@ void uhsfs_slot_home_init(struct super_block *sb, struct uhsfs_slot_home *home, 
 {
 	struct uhsfs_sb_info *sbi = uhsfs_sb(sb);
 	const struct uhsfs_geometry *geo = &sbi->super.geo;
-	bool recent = marked(sbi, uhsfs_ino_chunk(geo, first_ino));
+	bool recent = uhsfs_chunk_marked(sbi, uhsfs_ino_chunk(geo, first_ino));
 
 	*home = (struct uhsfs_slot_home) {
 		.home = {
 			.block = uhsfs_slot_home(geo, chunk->block, first_ino),
 			.object = "slots from inode",
 			.id = first_ino,
+			.record_size = geo->slot_size,
 			.torn_ok = recent,
 			.check = slot_check,
 		},
@@ -134,7 +127,7 @@ static struct folio *slot_folio(struct super_block *sb, u64 ino,
 	struct uhsfs_slot_home home;
 	struct folio *folio;
 
-	if (!written && !marked(sbi, uhsfs_ino_chunk(geo, ino)))
+	if (!written && !uhsfs_chunk_marked(sbi, uhsfs_ino_chunk(geo, ino)))
 		return ERR_PTR(-ENOENT);
 	folio = uhsfs_find_folio(mapping, index);
 	if (folio && folio_test_uptodate(folio)) {
@@ -146,9 +139,7 @@ static struct folio *slot_folio(struct super_block *sb, u64 ino,
 	uhsfs_slot_home_init(sb, &home, ino - ino % geo->slots_per_block, chunk);
 	folio = uhsfs_read_home(sb, mapping, index, &home.home, !written);
 	trace_uhsfs_slot_read(sb, home.first_ino, home.home.block, PTR_ERR_OR_ZERO(folio));
-	if (IS_ERR(folio) && PTR_ERR(folio) == -EUCLEAN && !written)
-		return ERR_PTR(-ENOENT);
-	return folio;
+	return folio == ERR_PTR(-ENODATA) ? ERR_PTR(-ENOENT) : folio;
 }
 
 int uhsfs_slot_get(struct super_block *sb, u64 ino, struct uhsfs_slot_view *view,

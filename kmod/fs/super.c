@@ -72,8 +72,8 @@ static int check_access(struct fs_context *fc, struct super_block *sb,
 				      " knows version %u: use the module of the tools that made it",
 				      fc->source, super->version, UHSFS_FORMAT_VERSION);
 		return invalf(fc, "uhsfs: %s: features %#llx are unknown to module "
-			      UHSFS_VERSION ": use a newer one; it was made by %s",
-			      fc->source, unknown, super->writer);
+			      UHSFS_VERSION ": use a newer one; it was made by %*pE",
+			      fc->source, unknown, (int)strlen(super->writer), super->writer);
 	case UHSFS_ACCESS_READ:
 		if (!(fc->sb_flags & SB_RDONLY)) {
 			errorf(fc, "uhsfs: %s: features %#llx are unknown to module "
@@ -103,13 +103,19 @@ static int super_failed(struct fs_context *fc, struct super_block *sb,
 		return -EINVAL;
 	}
 	for (int i = 0; i < 2; i++) {
+		const struct uhsfs_fault *fault = &copies->fault[i];
+
 		if (copies->err[i] == -EUCLEAN)
-			uhsfs_fault(sb, 0, &copies->fault[i]);
-		else
-			uhsfs_err(sb, "superblock copy %d cannot be read (error %d)", i,
-				  copies->err[i]);
+			errorf(fc, "uhsfs: %s: %s %llu: %s is %#llx: %s (%#llx)", fc->source,
+			       fault->object, fault->id, fault->field, fault->value, fault->rule,
+			       fault->limit);
+		else if (copies->err[i])
+			errorf(fc, "uhsfs: %s: superblock copy %d cannot be read (error %d)",
+			       fc->source, i, copies->err[i]);
 	}
-	errorf(fc, "uhsfs: %s: both superblocks are bad", fc->source);
+	if (!copies->err[0] && !copies->err[1])
+		errorf(fc, "uhsfs: %s: the two superblocks are of different filesystems (%#llx, %#llx)",
+		       fc->source, copies->info[0].geo.fsid, copies->info[1].geo.fsid);
 	return copies->err[0] == -EIO && copies->err[1] == -EIO ? -EIO : -EUCLEAN;
 }
 
@@ -128,6 +134,11 @@ static int load_super(struct fs_context *fc, struct super_block *sb)
 	} else {
 		uhsfs_sb(sb)->super = copies->info[chosen];
 		err = check_access(fc, sb, &copies->info[chosen]);
+		if (!err && copies->err[1 - chosen])
+			uhsfs_notice(sb, "superblock copy %d is bad, the other one counts: run fsck.uhsfs",
+				     1 - chosen);
+		if (!err && copies->info[chosen].state & UHSFS_STATE_ERROR)
+			uhsfs_notice(sb, "damage was found here before: run fsck.uhsfs");
 	}
 	kvfree(copies);
 	return err;
@@ -135,13 +146,19 @@ static int load_super(struct fs_context *fc, struct super_block *sb)
 
 /* ---- operations -------------------------------------------------------------------------- */
 
+static void put_internal(struct uhsfs_sb_info *sbi)
+{
+	iput(sbi->slots);
+	iput(sbi->tables);
+	iput(sbi->meta);
+}
+
 static void put_super(struct super_block *sb)
 {
 	struct uhsfs_sb_info *sbi = uhsfs_sb(sb);
 
 	uhsfs_sysfs_remove(sb);
-	iput(sbi->slots);
-	iput(sbi->meta);
+	put_internal(sbi);
 }
 
 static int statfs(struct dentry *dentry, struct kstatfs *buf)
@@ -182,8 +199,7 @@ static void free_sb_info(struct uhsfs_sb_info *sbi)
 	if (!sbi)
 		return;
 	uhsfs_overlay_free(sbi->overlay);
-	xa_destroy(&sbi->marked);
-	xa_destroy(&sbi->suspect);
+	uhsfs_free_maps(sbi);
 	kvfree(sbi);
 }
 
@@ -215,8 +231,10 @@ static void set_up_super(struct super_block *sb)
 	sb->s_time_min = div_s64(S64_MIN, NSEC_PER_SEC);
 	sb->s_time_max = div_s64(S64_MAX, NSEC_PER_SEC);
 	super_set_uuid(sb, sbi->super.uuid, sizeof(sbi->super.uuid));
+	/* An image must not be able to stop the machine: panic is only for who mounts it. */
 	if (!sbi->options.has_errors)
-		sbi->options.errors = sbi->super.errors;
+		sbi->options.errors = sbi->super.errors == UHSFS_ERRORS_CONTINUE ?
+				      UHSFS_ERRORS_CONTINUE : UHSFS_ERRORS_REMOUNT_RO;
 }
 
 /* Which slots may have changed since the last checkpoint, and what follows from that. */
@@ -227,10 +245,12 @@ static int recover(struct super_block *sb)
 
 	if (sbi->options.norecovery) {
 		sbi->blind = true;
+		sbi->crashed = true;
 		uhsfs_notice(sb, "norecovery: recent changes may be missing or contradictory");
 		return 0;
 	}
 	err = uhsfs_load_maps(sb);
+	sbi->crashed = sbi->unclean || sbi->suspect_all || !xa_empty(&sbi->suspect);
 	if (!err && sbi->unclean)
 		err = uhsfs_recover_in_memory(sb);
 	return err;
@@ -248,6 +268,22 @@ static int set_up_root(struct super_block *sb)
 	return sb->s_root ? 0 : -ENOMEM;
 }
 
+/* What is read from now on must not be undone by a power cut, nor stand in another cache. */
+static int flush_device(struct fs_context *fc, struct super_block *sb)
+{
+	int err = sync_blockdev(sb->s_bdev);
+
+	if (!err)
+		err = blkdev_issue_flush(sb->s_bdev);
+	if (err && (uhsfs_sb(sb)->options.norecovery || bdev_read_only(sb->s_bdev))) {
+		uhsfs_notice(sb, "cannot flush the device (error %d), reading all the same", err);
+		return 0;
+	}
+	if (err)
+		errorf(fc, "uhsfs: %s: cannot flush the device (error %d)", fc->source, err);
+	return err;
+}
+
 static int fill_super(struct super_block *sb, struct fs_context *fc)
 {
 	struct uhsfs_sb_info *sbi = alloc_sb_info(sb, fc->fs_private);
@@ -260,31 +296,26 @@ static int fill_super(struct super_block *sb, struct fs_context *fc)
 	if (!sb_set_blocksize(sb, UHSFS_BLOCK_SIZE))
 		return invalf(fc, "uhsfs: %s: the device's blocks have %u bytes, the most is %u",
 			      fc->source, bdev_logical_block_size(sb->s_bdev), UHSFS_BLOCK_SIZE);
-	err = sync_blockdev(sb->s_bdev);
-	if (!err)
-		err = blkdev_issue_flush(sb->s_bdev);
-	if (err) {
-		errorf(fc, "uhsfs: %s: cannot flush the device (error %d)", fc->source, err);
+	err = flush_device(fc, sb);
+	if (err)
 		return err;
-	}
 	err = load_super(fc, sb);
 	if (err)
 		return err;
 	set_up_super(sb);
 	sbi->slots = uhsfs_internal_inode(sb);
+	sbi->tables = uhsfs_internal_inode(sb);
 	sbi->meta = uhsfs_internal_inode(sb);
-	err = sbi->slots && sbi->meta ? 0 : -ENOMEM;
+	err = sbi->slots && sbi->tables && sbi->meta ? 0 : -ENOMEM;
 	if (!err)
 		err = recover(sb);
 	if (!err)
 		err = set_up_root(sb);
 	if (!err)
 		err = uhsfs_sysfs_add(sb);
-	if (err && !sb->s_root) {
-		/* put_super() is called only with a root. */
-		iput(sbi->slots);
-		iput(sbi->meta);
-	}
+	/* put_super() is called only with a root. */
+	if (err && !sb->s_root)
+		put_internal(sbi);
 	return err;
 }
 
@@ -303,7 +334,7 @@ static int reconfigure(struct fs_context *fc)
 	const struct uhsfs_options *options = fc->fs_private;
 	struct uhsfs_sb_info *sbi = uhsfs_sb(fc->root->d_sb);
 
-	if (!(fc->sb_flags & SB_RDONLY)) {
+	if ((fc->sb_flags_mask & SB_RDONLY) && !(fc->sb_flags & SB_RDONLY)) {
 		errorf(fc, "uhsfs: %s: version " UHSFS_VERSION " cannot write yet",
 		       fc->root->d_sb->s_id);
 		return -EROFS;
@@ -312,7 +343,7 @@ static int reconfigure(struct fs_context *fc)
 		return invalf(fc, "uhsfs: %s: norecovery cannot be set by a remount: unmount first",
 			      fc->root->d_sb->s_id);
 	if (options->has_errors) {
-		sbi->options.errors = options->errors;
+		WRITE_ONCE(sbi->options.errors, options->errors);
 		sbi->options.has_errors = true;
 	}
 	return 0;

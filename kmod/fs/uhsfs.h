@@ -6,13 +6,13 @@
  * and is never seen through the block device's own mapping:
  *
  *	sbi->slots	slot blocks, by ino / slots per block
- *	sbi->meta	everything else with an address of its own (chunk table, tree nodes,
- *			attribute blocks), by device block
+ *	sbi->tables	the chunk table, by device block
+ *	sbi->meta	tree nodes and attribute blocks, by device block
  *	a directory	its buckets, by logical block
  *
  * A folio holds the copy of a home that counts.  It is checked once, when it is read;
  * tree nodes and attribute blocks, whose right content depends on who points to them,
- * are checked each time.
+ * are checked each time (and hence stand in a mapping of their own).
  *
  * AN INODE holds a checked copy of its slot (uhsfs_inode_info.view), which does not
  * change as long as the filesystem is mounted read-only.
@@ -52,17 +52,23 @@ struct uhsfs_sb_info {
 	struct uhsfs_super_info super;	/* as read at mount */
 	struct uhsfs_options options;
 	struct inode *slots;		/* see above */
+	struct inode *tables;
 	struct inode *meta;
 
 	/*
-	 * What the maps said at mount; constant.  Chunk numbers, values without meaning.
-	 * unclean: some intent map is newer than the superblock's epoch.  blind
-	 * (norecovery): the maps were not read, so that every chunk may be marked and
-	 * suspect.
+	 * What the maps said at mount; constant.  Sets of chunks: bit maps by the first
+	 * chunk of their block in the map, only those with bits set.
+	 * unclean: some intent map is newer than the superblock's epoch.
+	 * suspect_all: the suspect map cannot be read.
+	 * crashed: there was a crash since the last scrub, so that a home that recovery
+	 * need not look at may have a copy that is torn.
+	 * blind (norecovery): the maps were not read; every chunk may be marked.
 	 */
 	struct xarray marked;
 	struct xarray suspect;
 	bool unclean;
+	bool suspect_all;
+	bool crashed;
 	bool blind;
 	struct uhsfs_overlay *overlay;	/* what recovery made of it, or NULL */
 
@@ -127,14 +133,15 @@ struct uhsfs_home {
 	u64 block;		/* first block of the home */
 	const char *object;	/* for messages: what it is and its number */
 	u64 id;
+	u32 record_size;	/* bytes of each record in it */
 	bool torn_ok;		/* an invalid copy beside a valid one may be a torn write */
 	int (*check)(const struct uhsfs_home *home, const void *image, u64 block, u64 *seq,
 		     struct uhsfs_fault *fault);
 };
 
 /*
- * The folio of a home, up to date, with a reference.  -EUCLEAN and -EIO are reported
- * unless `quiet`, in which case a home that was perhaps never written is expected.
+ * The folio of a home, up to date, with a reference.  -EUCLEAN and -EIO are reported.
+ * quiet: perhaps it was never written; -ENODATA if there is no valid copy.
  */
 struct folio *uhsfs_read_home(struct super_block *sb, struct address_space *mapping, pgoff_t index,
 			      const struct uhsfs_home *home, bool quiet);
@@ -147,9 +154,10 @@ int uhsfs_read_pages(struct super_block *sb, u64 block, struct page **pages, uns
 
 /*
  * Read `count` homes that stand one behind the other, past all caches, and call each()
- * with the index of every one and its image that counts, or an error (-EUCLEAN with the
- * fault, -EIO).  The home's block and what else its check needs is set by prepare().
- * each() and prepare() may end it with an error.
+ * with the index of every one and its image that counts, or an error: -EUCLEAN or, if
+ * there is no valid copy, -ENODATA, with the fault; -EIO.  The home's block and what
+ * else its check needs is set by prepare().  each() and prepare() may end it with an
+ * error.
  */
 struct uhsfs_home_scan {
 	struct uhsfs_home *home;
@@ -197,6 +205,7 @@ int uhsfs_slot_get(struct super_block *sb, u64 ino, struct uhsfs_slot_view *view
 struct uhsfs_nodes {
 	struct super_block *sb;
 	struct uhsfs_node_batch *batch;
+	u32 count;
 };
 
 extern const struct uhsfs_tree_ops uhsfs_node_ops;
@@ -255,6 +264,14 @@ extern const struct export_operations uhsfs_export_operations;
 
 /* Read the intent and suspect maps. */
 int uhsfs_load_maps(struct super_block *sb);
+void uhsfs_free_maps(struct uhsfs_sb_info *sbi);
+
+/* May the chunk have changed since the last checkpoint?  Do entries into it need proof? */
+bool uhsfs_chunk_marked(struct uhsfs_sb_info *sbi, u64 chunk);
+bool uhsfs_chunk_suspect(struct uhsfs_sb_info *sbi, u64 chunk);
+
+/* The first marked chunk from `chunk` on: true and the number. */
+bool uhsfs_next_marked(struct uhsfs_sb_info *sbi, u64 *chunk);
 
 /* Work out what recovery would do to an unclean filesystem, and keep it in sbi->overlay. */
 int uhsfs_recover_in_memory(struct super_block *sb);
@@ -308,7 +325,8 @@ const struct uhsfs_dirent *uhsfs_overlay_next(struct super_block *sb, u64 dir, u
 
 /*
  * One line in the kernel log that names the device.  uhsfs_err() is for what the
- * filesystem could not do; uhsfs_corrupt() for damage: it counts and applies errors=.
+ * filesystem could not do, limited in number; uhsfs_notice() is never left out;
+ * uhsfs_corrupt() is for damage: it counts and applies errors=.
  */
 __printf(2, 3) void uhsfs_err(struct super_block *sb, const char *format, ...);
 __printf(2, 3) void uhsfs_notice(struct super_block *sb, const char *format, ...);

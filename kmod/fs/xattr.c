@@ -246,6 +246,10 @@ struct posix_acl *uhsfs_get_acl(struct inode *inode, int type, bool rcu)
 		return ERR_PTR(err);
 	err = uhsfs_xattr_find(stream.bytes, stream.len, space, NULL, 0, &item);
 	acl = err ? NULL : posix_acl_from_xattr(&init_user_ns, item.value, item.value_len);
+	if (IS_ERR(acl) && PTR_ERR(acl) != -ENOMEM)
+		acl = ERR_PTR(uhsfs_corrupt(inode->i_sb, inode->i_ino, "ACL", item.value_len,
+					    sizeof(struct posix_acl_xattr_header),
+					    "must be a valid ACL"));
 	close_stream(&stream);
 	return acl;
 }
