@@ -8,11 +8,14 @@
 #define UHSFS_COMPAT_H
 
 #include <linux/err.h>
+#include <linux/blk_types.h>
 #include <linux/fs.h>
+#include <linux/iomap.h>
 #include <linux/pagemap.h>
 #include <linux/posix_acl_xattr.h>
 #include <linux/splice.h>
 #include <linux/version.h>
+#include <linux/writeback.h>
 #include <linux/xattr.h>
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(UHSFS_KERNEL_MIN_MAJOR, UHSFS_KERNEL_MIN_MINOR, 0)
@@ -64,6 +67,83 @@ static inline void uhsfs_set_times(struct inode *inode, struct timespec64 atime,
 #endif
 #endif
 }
+
+static inline s64 uhsfs_ts_ns(struct timespec64 ts)
+{
+	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
+static inline void uhsfs_get_times(const struct inode *inode, s64 *atime, s64 *mtime, s64 *ctime)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 7, 0)
+	*atime = uhsfs_ts_ns(inode_get_atime(inode));
+	*mtime = uhsfs_ts_ns(inode_get_mtime(inode));
+	*ctime = uhsfs_ts_ns(inode_get_ctime(inode));
+#else
+	*atime = uhsfs_ts_ns(inode->i_atime);
+	*mtime = uhsfs_ts_ns(inode->i_mtime);
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 6, 0)
+	*ctime = uhsfs_ts_ns(inode_get_ctime(inode));
+#else
+	*ctime = uhsfs_ts_ns(inode->i_ctime);
+#endif
+#endif
+}
+
+/* Set some of S_ATIME, S_MTIME, S_CTIME to now. */
+static inline void uhsfs_now(struct inode *inode, int which)
+{
+	struct timespec64 now = current_time(inode);
+	s64 atime, mtime, ctime;
+
+	uhsfs_get_times(inode, &atime, &mtime, &ctime);
+	uhsfs_set_times(inode, which & S_ATIME ? now : ns_to_timespec64(atime),
+			which & S_MTIME ? now : ns_to_timespec64(mtime),
+			which & S_CTIME ? now : ns_to_timespec64(ctime));
+}
+
+/* 6.12 and before: how an ioend and its bio find each other, and what else iomap changed. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 9, 0)
+#define uhsfs_ioend_bio(ioend) (&(ioend)->io_bio)
+#define uhsfs_bio_ioend(bio) iomap_ioend_from_bio(bio)
+#define UHSFS_MAP_BLOCKS(function) \
+static int uhsfs_map_blocks(struct iomap_writepage_ctx *wpc, struct inode *inode, loff_t offset, \
+			    unsigned int len) \
+{ \
+	return function(wpc, inode, offset); \
+}
+#else
+#define uhsfs_ioend_bio(ioend) ((ioend)->io_bio)
+#define uhsfs_bio_ioend(bio) ((struct iomap_ioend *)(bio)->bi_private)
+#define UHSFS_MAP_BLOCKS(function) \
+static int uhsfs_map_blocks(struct iomap_writepage_ctx *wpc, struct inode *inode, loff_t offset) \
+{ \
+	return function(wpc, inode, offset); \
+}
+#endif
+
+/* 6.5: a buffered write moves the position itself; 6.12: it has private data. */
+static inline ssize_t uhsfs_buffered_write(struct kiocb *iocb, struct iov_iter *from,
+					   const struct iomap_ops *ops)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
+	return iomap_file_buffered_write(iocb, from, ops, NULL);
+#else
+	ssize_t ret = iomap_file_buffered_write(iocb, from, ops);
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
+	if (ret > 0)
+		iocb->ki_pos += ret;
+#endif
+	return ret;
+#endif
+}
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 6, 0)
+#define uhsfs_dirty_folio iomap_dirty_folio
+#else
+#define uhsfs_dirty_folio filemap_dirty_folio
+#endif
 
 /* 6.4: an absent folio is an error pointer.  Here: NULL. */
 static inline struct folio *uhsfs_find_folio(struct address_space *mapping, pgoff_t index)

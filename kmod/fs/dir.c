@@ -50,20 +50,9 @@ static int bucket_block(struct inode *dir, u64 logical, u64 *block)
 	return 0;
 }
 
-/* A walk along the chain of a bucket.  Start with chain_start(), end with chain_end(). */
-struct chain {
-	struct inode *dir;
-	struct uhsfs_bucket_at at;
-	u64 logical;		/* block to read next; valid unless done */
-	bool done;
-	struct folio *folio;	/* of `bucket`, or NULL */
-	const struct uhsfs_bucket *bucket;	/* the block at position `position` */
-	u32 position;
-};
-
-static void chain_start(struct chain *chain, struct inode *dir, u32 bucket)
+void uhsfs_chain_start(struct uhsfs_chain *chain, struct inode *dir, u32 bucket)
 {
-	*chain = (struct chain) {
+	*chain = (struct uhsfs_chain) {
 		.dir = dir,
 		.logical = bucket,
 		.at = {
@@ -75,7 +64,7 @@ static void chain_start(struct chain *chain, struct inode *dir, u32 bucket)
 	};
 }
 
-static void chain_end(struct chain *chain)
+void uhsfs_chain_end(struct uhsfs_chain *chain)
 {
 	if (chain->folio)
 		folio_put(chain->folio);
@@ -83,7 +72,7 @@ static void chain_end(struct chain *chain)
 }
 
 /* A block found in the cache was checked, but perhaps as part of another chain. */
-static int check_place(struct chain *chain)
+static int check_place(struct uhsfs_chain *chain)
 {
 	const struct uhsfs_bucket *b = chain->bucket;
 
@@ -96,7 +85,7 @@ static int check_place(struct chain *chain)
 }
 
 /* The next block in chain->bucket: 1, 0 at the end, or an error. */
-static int chain_next(struct chain *chain)
+int uhsfs_chain_next(struct uhsfs_chain *chain)
 {
 	struct super_block *sb = chain->dir->i_sb;
 	struct address_space *mapping = chain->dir->i_mapping;
@@ -113,7 +102,7 @@ static int chain_next(struct chain *chain)
 	};
 	int err;
 
-	chain_end(chain);
+	uhsfs_chain_end(chain);
 	if (chain->done)
 		return 0;
 	/* A hostile chain is as long as the device has blocks. */
@@ -122,7 +111,7 @@ static int chain_next(struct chain *chain)
 	cond_resched();
 	chain->folio = uhsfs_find_folio(mapping, chain->logical);
 	if (chain->folio && !folio_test_uptodate(chain->folio))
-		chain_end(chain);
+		uhsfs_chain_end(chain);
 	if (!chain->folio) {
 		struct folio *folio;
 
@@ -146,7 +135,7 @@ static int chain_next(struct chain *chain)
 }
 
 /* Go to a position of a bucket's chain that was there a moment ago. */
-static int chain_seek(struct chain *chain, u32 bucket, u32 position)
+int uhsfs_chain_seek(struct uhsfs_chain *chain, u32 bucket, u32 position)
 {
 	int more = 1;
 
@@ -155,11 +144,11 @@ static int chain_seek(struct chain *chain, u32 bucket, u32 position)
 	if (!chain->folio || chain->at.bucket != bucket || chain->position > position) {
 		struct inode *dir = chain->dir;
 
-		chain_end(chain);
-		chain_start(chain, dir, bucket);
+		uhsfs_chain_end(chain);
+		uhsfs_chain_start(chain, dir, bucket);
 	}
 	while (more > 0) {
-		more = chain_next(chain);
+		more = uhsfs_chain_next(chain);
 		if (more > 0 && chain->position == position)
 			return 0;
 	}
@@ -191,28 +180,28 @@ int uhsfs_dir_find(struct inode *dir, const struct qstr *name,
 		   int (*found)(void *ctx, const struct uhsfs_dirent *e), void *ctx)
 {
 	u64 hash = uhsfs_dir_hash(uhsfs_geo(dir->i_sb), name->name, name->len);
-	struct chain chain;
+	struct uhsfs_chain chain;
 	int ret;
 
-	chain_start(&chain, dir, uhsfs_dir_bucket(hash, uhsfs_i(dir)->dir.buckets));
-	while ((ret = chain_next(&chain)) > 0) {
+	uhsfs_chain_start(&chain, dir, uhsfs_dir_bucket(hash, uhsfs_i(dir)->dir.buckets));
+	while ((ret = uhsfs_chain_next(&chain)) > 0) {
 		ret = find_in_block(chain.bucket, hash, name, found, ctx);
 		if (ret)
 			break;
 	}
-	chain_end(&chain);
+	uhsfs_chain_end(&chain);
 	return ret;
 }
 
 int uhsfs_dir_probe(struct inode *dir, struct uhsfs_dir_probe *probe)
 {
-	struct chain chain;
+	struct uhsfs_chain chain;
 	int more;
 
-	chain_start(&chain, dir, uhsfs_dir_bucket(probe->hash, uhsfs_i(dir)->dir.buckets));
-	while ((more = chain_next(&chain)) > 0)
+	uhsfs_chain_start(&chain, dir, uhsfs_dir_bucket(probe->hash, uhsfs_i(dir)->dir.buckets));
+	while ((more = uhsfs_chain_next(&chain)) > 0)
 		uhsfs_dir_probe_block(probe, chain.bucket);
-	chain_end(&chain);
+	uhsfs_chain_end(&chain);
 	return more;
 }
 
@@ -229,7 +218,7 @@ struct walk {
 	u64 pos;
 	int (*each)(struct walk *walk, const struct uhsfs_dirent *e);
 	void *ctx;
-	struct chain chain;
+	struct uhsfs_chain chain;
 	struct uhsfs_dir_scan scan;
 	struct uhsfs_dir_ref refs[WALK_REFS];
 };
@@ -270,7 +259,7 @@ static int walk_ref(struct walk *walk, const struct uhsfs_dir_ref *ref)
 	/* The same cookie again is what a crash left of an entry that moved. */
 	if (ret || ref->cookie < walk->pos)
 		return ret;
-	ret = chain_seek(&walk->chain, walk->scan.bucket, ref->position);
+	ret = uhsfs_chain_seek(&walk->chain, walk->scan.bucket, ref->position);
 	if (ret)
 		return ret;
 	if (!uhsfs_bucket_get(walk->chain.bucket, ref->offset, &e))
@@ -296,9 +285,9 @@ static int walk_bucket(struct walk *walk)
 	int ret = 0;
 
 	do {
-		chain_end(&walk->chain);
-		chain_start(&walk->chain, walk->dir, scan->bucket);
-		while ((ret = chain_next(&walk->chain)) > 0)
+		uhsfs_chain_end(&walk->chain);
+		uhsfs_chain_start(&walk->chain, walk->dir, scan->bucket);
+		while ((ret = uhsfs_chain_next(&walk->chain)) > 0)
 			uhsfs_dir_scan_block(scan, walk->chain.bucket);
 		if (ret)
 			return ret;
@@ -314,7 +303,7 @@ static int walk_all(struct walk *walk)
 	u32 buckets = uhsfs_i(walk->dir)->dir.buckets;
 	int ret = 0;
 
-	walk->chain = (struct chain) { .dir = walk->dir };
+	walk->chain = (struct uhsfs_chain) { .dir = walk->dir };
 	while (!ret && walk->pos < UHSFS_COOKIE_END) {
 		uhsfs_dir_scan_init(&walk->scan, buckets, walk->pos, walk->refs, WALK_REFS);
 		ret = walk_bucket(walk);
@@ -331,7 +320,7 @@ static int walk_all(struct walk *walk)
 			ret = -EINTR;
 		cond_resched();
 	}
-	chain_end(&walk->chain);
+	uhsfs_chain_end(&walk->chain);
 	return ret;
 }
 
@@ -359,6 +348,26 @@ int uhsfs_dir_count(struct inode *dir, u32 *subdirs)
 	err = walk_all(walk);
 	kfree(walk);
 	return err;
+}
+
+static int any_entry(struct walk *walk, const struct uhsfs_dirent *e)
+{
+	return 1;
+}
+
+int uhsfs_dir_any(struct inode *dir)
+{
+	struct walk *walk = kmalloc(sizeof(*walk), GFP_NOFS);
+	int ret;
+
+	if (!walk)
+		return -ENOMEM;
+	walk->dir = dir;
+	walk->pos = UHSFS_COOKIE_FIRST;
+	walk->each = any_entry;
+	ret = walk_all(walk);
+	kfree(walk);
+	return ret;
 }
 
 static int emit_entry(struct walk *walk, const struct uhsfs_dirent *e)
@@ -400,5 +409,5 @@ const struct file_operations uhsfs_dir_operations = {
 	.llseek = dir_llseek,
 	.read = generic_read_dir,
 	.iterate_shared = iterate,
-	.fsync = noop_fsync,
+	.fsync = uhsfs_fsync,
 };

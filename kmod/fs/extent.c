@@ -5,7 +5,7 @@
  */
 #include <linux/iomap.h>
 
-#include "uhsfs.h"
+#include "rw.h"
 
 #include "core/extent.h"
 
@@ -37,6 +37,8 @@ int uhsfs_extent_lookup(struct inode *inode, u64 logical, struct uhsfs_ext *ext,
 		.scale = S_ISDIR(inode->i_mode) ? uhsfs_geo(inode->i_sb)->homes : 1,
 	};
 
+	if (uhsfs_i(inode)->list_loaded)
+		return uhsfs_list_lookup(&uhsfs_i(inode)->list, logical, ext, len);
 	if (view->value[UHSFS_TLV_EXTENT_ROOT])
 		return lookup_tree(inode, logical, ext, len);
 	return uhsfs_list_lookup(&list, logical, ext, len);
@@ -51,7 +53,7 @@ static void map_inline(struct inode *inode, struct iomap *iomap)
 	iomap->addr = IOMAP_NULL_ADDR;
 	iomap->offset = 0;
 	iomap->length = view->len[UHSFS_TLV_INLINE];
-	iomap->inline_data = (void *)view->value[UHSFS_TLV_INLINE];
+	iomap->inline_data = uhsfs_i(inode)->inline_copy;
 }
 
 static int map_blocks(struct inode *inode, loff_t offset, loff_t length, struct iomap *iomap)
@@ -62,7 +64,9 @@ static int map_blocks(struct inode *inode, loff_t offset, loff_t length, struct 
 	u64 len;
 	int found;
 
+	down_read(&uhsfs_i(inode)->lock);
 	found = uhsfs_extent_lookup(inode, logical, &ext, &len);
+	up_read(&uhsfs_i(inode)->lock);
 	if (found < 0)
 		return found;
 	if (!found) {
@@ -84,12 +88,15 @@ static int iomap_begin(struct inode *inode, loff_t offset, loff_t length, unsign
 {
 	const struct uhsfs_slot_view *view = &uhsfs_i(inode)->view;
 
+	if (flags & IOMAP_WRITE)
+		return uhsfs_iomap_write(inode, offset, length, flags, iomap);
 	/* A tree may have to be read. */
 	if (flags & IOMAP_NOWAIT && view->value[UHSFS_TLV_EXTENT_ROOT])
 		return -EAGAIN;
 	iomap->bdev = inode->i_sb->s_bdev;
 	iomap->flags = 0;
-	if (view->value[UHSFS_TLV_INLINE] && offset < view->len[UHSFS_TLV_INLINE]) {
+	if (view->value[UHSFS_TLV_INLINE] && !uhsfs_i(inode)->list_loaded &&
+	    offset < view->len[UHSFS_TLV_INLINE]) {
 		map_inline(inode, iomap);
 		return 0;
 	}

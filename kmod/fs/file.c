@@ -6,7 +6,7 @@
 #include <linux/mm.h>
 #include <linux/uio.h>
 
-#include "uhsfs.h"
+#include "rw.h"
 
 static int read_folio(struct file *file, struct folio *folio)
 {
@@ -21,6 +21,8 @@ static void readahead(struct readahead_control *rac)
 const struct address_space_operations uhsfs_aops = {
 	.read_folio = read_folio,
 	.readahead = readahead,
+	.writepages = uhsfs_writepages,
+	.dirty_folio = uhsfs_dirty_folio,
 	.release_folio = iomap_release_folio,
 	.invalidate_folio = iomap_invalidate_folio,
 	.is_partially_uptodate = iomap_is_partially_uptodate,
@@ -57,6 +59,15 @@ static ssize_t read_iter(struct kiocb *iocb, struct iov_iter *to)
 static int open_file(struct inode *inode, struct file *file)
 {
 	file->f_mode |= FMODE_CAN_ODIRECT | FMODE_NOWAIT | UHSFS_FMODE_BUF_RASYNC;
+	if (file->f_mode & FMODE_WRITE) {
+		int err;
+
+		inode_lock(inode);
+		err = uhsfs_uninline(inode);
+		inode_unlock(inode);
+		if (err)
+			return err;
+	}
 	return generic_file_open(inode, file);
 }
 
@@ -93,12 +104,15 @@ const struct file_operations uhsfs_file_operations = {
 	.open = open_file,
 	.llseek = llseek,
 	.read_iter = read_iter,
-	.mmap = generic_file_readonly_mmap,
+	.write_iter = uhsfs_write_iter,
+	.mmap = uhsfs_file_mmap,
 	.splice_read = uhsfs_splice_read,
-	.fsync = noop_fsync,
+	.splice_write = iter_file_splice_write,
+	.fsync = uhsfs_fsync,
 };
 
 const struct inode_operations uhsfs_file_inode_operations = {
+	.setattr = uhsfs_setattr,
 	.getattr = uhsfs_getattr,
 	.fiemap = fiemap,
 	.listxattr = uhsfs_listxattr,

@@ -14,7 +14,7 @@
 #include <linux/posix_acl.h>
 #include <linux/slab.h>
 
-#include "uhsfs.h"
+#include "rw.h"
 
 static struct kmem_cache *inode_cache;
 
@@ -23,6 +23,12 @@ static void init_once(void *object)
 	struct uhsfs_inode_info *info = object;
 
 	inode_init_once(&info->vfs_inode);
+	init_rwsem(&info->lock);
+	xa_init(&info->buckets);
+	INIT_LIST_HEAD(&info->unpin);
+	INIT_LIST_HEAD(&info->ioends);
+	spin_lock_init(&info->ioend_lock);
+	INIT_WORK(&info->ioend_work, uhsfs_ioend_work);
 }
 
 int uhsfs_inode_cache_init(void)
@@ -48,6 +54,15 @@ struct inode *uhsfs_alloc_inode(struct super_block *sb)
 	info->image = NULL;
 	memset(&info->view, 0, sizeof(info->view));
 	memset(&info->dir, 0, sizeof(info->dir));
+	memset(&info->list, 0, sizeof(info->list));
+	info->inline_copy = NULL;
+	info->list_loaded = false;
+	info->list_changed = false;
+	info->disk_size = 0;
+	info->pub = NULL;
+	info->pubbing = NULL;
+	info->pub_count = 0;
+	info->pub_changed = false;
 	return &info->vfs_inode;
 }
 
@@ -58,36 +73,64 @@ void uhsfs_free_inode(struct inode *inode)
 	if (S_ISLNK(inode->i_mode))
 		kfree(inode->i_link);
 	kfree(info->image);
+	kfree(info->inline_copy);
+	kvfree(info->list.extent);
+	kvfree(info->pub);
+	kvfree(info->pubbing);
 	kmem_cache_free(inode_cache, info);
 }
 
 void uhsfs_evict_inode(struct inode *inode)
 {
 	truncate_inode_pages_final(&inode->i_data);
+	if (uhsfs_sb(inode->i_sb)->rw && uhsfs_i(inode)->view.attr.nonce) {
+		if (inode->i_nlink || is_bad_inode(inode))
+			uhsfs_forget_dslot(inode);
+		else
+			uhsfs_free_evicted(inode);
+	}
+	uhsfs_drop_buckets(inode);
 	clear_inode(inode);
 }
 
 /* ---- from the slot ------------------------------------------------------------- */
 
 /*
- * Copy the used part of a slot and point the view into the copy.  A power of two, so
- * that inline data does not cross a page: iomap demands that.
+ * Copy the used part of a slot and point the view into the copy.
  */
-static int keep_image(struct uhsfs_inode_info *info, const struct uhsfs_slot_view *view)
+int uhsfs_keep_image(struct uhsfs_inode_info *info, const struct uhsfs_slot_view *view)
 {
 	size_t size = UHSFS_SLOT_HEADER + le16_to_cpu(view->raw->body_len);
 	const u8 *from = (const u8 *)view->raw;
-	u8 *image = kmalloc(roundup_pow_of_two(size), GFP_KERNEL_ACCOUNT);
+	u8 *image = kmalloc(size, GFP_NOFS | __GFP_ACCOUNT);
 
 	if (!image)
 		return -ENOMEM;
 	memcpy(image, from, size);
+	kfree(info->image);
 	info->image = image;
 	info->view = *view;
 	info->view.raw = (const void *)image;
 	for (int i = 0; i < UHSFS_TLV_TYPES; i++)
 		if (view->value[i])
 			info->view.value[i] = image + ((const u8 *)view->value[i] - from);
+	return 0;
+}
+
+/*
+ * Inline data as long as the inode lives: iomap copies from it without a lock.  A power
+ * of two, so that it does not cross a page, as iomap demands.
+ */
+static int keep_inline(struct uhsfs_inode_info *info)
+{
+	u32 len = info->view.len[UHSFS_TLV_INLINE];
+
+	if (!info->view.value[UHSFS_TLV_INLINE] || !len || !S_ISREG(info->vfs_inode.i_mode))
+		return 0;
+	info->inline_copy = kmalloc(roundup_pow_of_two(len), GFP_KERNEL_ACCOUNT);
+	if (!info->inline_copy)
+		return -ENOMEM;
+	memcpy(info->inline_copy, info->view.value[UHSFS_TLV_INLINE], len);
 	return 0;
 }
 
@@ -112,6 +155,7 @@ static void set_attributes(struct inode *inode, const struct uhsfs_attr *attr)
 	inode_set_flags(inode, vfs_flags(attr->flags),
 			S_SYNC | S_IMMUTABLE | S_APPEND | S_NOATIME | S_DIRSYNC);
 	i_size_write(inode, attr->size);
+	uhsfs_i(inode)->disk_size = attr->size;
 	inode_set_iversion_queried(inode, attr->version);
 }
 
@@ -168,7 +212,7 @@ static int set_up_special(struct inode *inode)
 	u32 minor = device ? le32_to_cpu(device->minor) : 0;
 
 	if (major >= 1U << (32 - MINORBITS) || minor > MINORMASK) {
-		uhsfs_err(inode->i_sb, "inode %lu: device %u:%u is beyond what Linux can open (%u:%u)",
+		uhsfs_err(inode->i_sb, "inode %lu: device %u:%u is beyond what can be (%u:%u)",
 			  inode->i_ino, major, minor, (1U << (32 - MINORBITS)) - 1, MINORMASK);
 		return -EOVERFLOW;
 	}
@@ -223,18 +267,23 @@ static int read_inode(struct inode *inode)
 	}
 	if (overlay && overlay->freed)
 		return -ENOENT;
+	if (uhsfs_rw(sb) && uhsfs_freed_in_memory(sb, inode->i_ino))
+		return -ENOENT;
 	err = uhsfs_slot_get(sb, inode->i_ino, &view, &folio);
 	if (err)
 		return err;
-	err = view.attr.state == UHSFS_SLOT_INODE ? keep_image(uhsfs_i(inode), &view) : -ENOENT;
-	folio_put(folio);
+	err = -ENOENT;
+	if (view.attr.state == UHSFS_SLOT_INODE)
+		err = uhsfs_keep_image(uhsfs_i(inode), &view);
+	uhsfs_slot_done(sb, folio);
 	if (err)
 		return err;
 	set_attributes(inode, &view.attr);
 	set_nlink(inode, view.attr.nlink + (overlay ? overlay->nlink : 0));
 	if (!view.value[UHSFS_TLV_XATTRS] && !view.value[UHSFS_TLV_XATTR_ROOT])
 		cache_no_acl(inode);
-	return set_up(inode);
+	err = keep_inline(uhsfs_i(inode));
+	return err ?: set_up(inode);
 }
 
 struct inode *uhsfs_iget(struct super_block *sb, u64 ino)

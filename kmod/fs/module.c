@@ -7,10 +7,12 @@
 #include <linux/fs.h>
 #include <linux/module.h>
 
-#include "uhsfs.h"
+#include "rw.h"
 
 #include "core/crc32c.h"
 #include "core/siphash.h"
+
+struct workqueue_struct *uhsfs_wq;
 
 static_assert(PAGE_SIZE == UHSFS_BLOCK_SIZE, "a block is a page");
 
@@ -49,9 +51,14 @@ static int __init uhsfs_init(void)
 	err = uhsfs_inode_cache_init();
 	if (err)
 		return err;
+	uhsfs_wq = alloc_workqueue("uhsfs", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
+	if (!uhsfs_wq) {
+		err = -ENOMEM;
+		goto out_cache;
+	}
 	err = uhsfs_sysfs_init();
 	if (err)
-		goto out_cache;
+		goto out_wq;
 	err = register_filesystem(&uhsfs_type);
 	if (err)
 		goto out_sysfs;
@@ -60,6 +67,8 @@ static int __init uhsfs_init(void)
 
 out_sysfs:
 	uhsfs_sysfs_exit();
+out_wq:
+	destroy_workqueue(uhsfs_wq);
 out_cache:
 	uhsfs_inode_cache_exit();
 	return err;
@@ -69,6 +78,7 @@ static void __exit uhsfs_exit(void)
 {
 	unregister_filesystem(&uhsfs_type);
 	uhsfs_sysfs_exit();
+	destroy_workqueue(uhsfs_wq);
 	uhsfs_inode_cache_exit();
 }
 

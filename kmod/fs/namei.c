@@ -8,7 +8,7 @@
 #include <linux/dcache.h>
 
 #include "trace.h"
-#include "uhsfs.h"
+#include "rw.h"
 
 #include "core/names.h"
 
@@ -58,6 +58,11 @@ int uhsfs_confirm(struct inode *dir, u64 ino, u32 gen, const u8 *name, u8 len)
 	struct folio *folio;
 	int ret;
 
+	if (uhsfs_rw(sb)) {
+		ret = uhsfs_in_memory(sb, ino, gen, &claim);
+		if (ret != -ENODATA)
+			return ret;
+	}
 	if (overlay && overlay->freed)
 		return 0;
 	if (overlay && overlay->made)
@@ -73,7 +78,7 @@ int uhsfs_confirm(struct inode *dir, u64 ino, u32 gen, const u8 *name, u8 len)
 		ret = 0;
 	else
 		ret = claims(sb, &view, &claim);
-	folio_put(folio);
+	uhsfs_slot_done(sb, folio);
 	return ret;
 }
 
@@ -157,6 +162,14 @@ static struct dentry *lookup(struct inode *dir, struct dentry *dentry, unsigned 
 
 const struct inode_operations uhsfs_dir_inode_operations = {
 	.lookup = lookup,
+	.create = uhsfs_create,
+	.mknod = uhsfs_mknod,
+	.mkdir = uhsfs_mkdir,
+	.symlink = uhsfs_symlink,
+	.link = uhsfs_link,
+	.unlink = uhsfs_unlink,
+	.rmdir = uhsfs_rmdir,
+	.setattr = uhsfs_setattr,
 	.getattr = uhsfs_getattr,
 	.listxattr = uhsfs_listxattr,
 	.fileattr_get = uhsfs_fileattr_get,
@@ -165,6 +178,7 @@ const struct inode_operations uhsfs_dir_inode_operations = {
 
 const struct inode_operations uhsfs_symlink_inode_operations = {
 	.get_link = simple_get_link,
+	.setattr = uhsfs_setattr,
 	.getattr = uhsfs_getattr,
 	.listxattr = uhsfs_listxattr,
 };
@@ -172,11 +186,13 @@ const struct inode_operations uhsfs_symlink_inode_operations = {
 /* The target is the file's data. */
 const struct inode_operations uhsfs_long_symlink_inode_operations = {
 	.get_link = page_get_link,
+	.setattr = uhsfs_setattr,
 	.getattr = uhsfs_getattr,
 	.listxattr = uhsfs_listxattr,
 };
 
 const struct inode_operations uhsfs_special_inode_operations = {
+	.setattr = uhsfs_setattr,
 	.getattr = uhsfs_getattr,
 	.listxattr = uhsfs_listxattr,
 	UHSFS_GET_ACL = uhsfs_get_acl,

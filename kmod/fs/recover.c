@@ -23,7 +23,7 @@ struct recovery {
 	struct uhsfs_rec_intent *intents;
 };
 
-/* ---- arrays that grow --------------------------------------------------------------- */
+/* ---- arrays that grow ----------------------------------------------------- */
 
 static int grow(void **array, u32 count, u32 *room, size_t size)
 {
@@ -58,7 +58,7 @@ static void free_recovery(struct recovery *r)
 	kfree(r);
 }
 
-/* ---- step 1: what slots say ------------------------------------------------------------ */
+/* ---- step 1: what slots say ----------------------------------------------- */
 
 static int add_slot(struct recovery *r, const struct uhsfs_rec_slot *slot, u8 type)
 {
@@ -311,7 +311,7 @@ static int read_marked(struct recovery *r)
 	return err;
 }
 
-/* ---- what the core asks and tells -------------------------------------------------------- */
+/* ---- what the core asks and tells ----------------------------------------- */
 
 static int outside(void *context, u64 ino, struct uhsfs_rec_outside *out)
 {
@@ -339,7 +339,7 @@ static int outside(void *context, u64 ino, struct uhsfs_rec_outside *out)
 	out->generation = view.attr.generation;
 	out->name_seq_max = view.attr.name_seq_max;
 	out->is_dir = uhsfs_is_dir(view.attr.mode);
-	folio_put(folio);
+	uhsfs_slot_done(r->sb, folio);
 	return 0;
 }
 
@@ -382,7 +382,7 @@ static int run(struct recovery *r)
 	return uhsfs_recover(core);
 }
 
-/* ---- the overlay ---------------------------------------------------------------------------- */
+/* ---- the overlay ---------------------------------------------------------- */
 
 static bool gone(const struct uhsfs_rec_name *name)
 {

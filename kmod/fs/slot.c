@@ -9,6 +9,7 @@
  */
 #include <linux/swap.h>
 
+#include "rw.h"
 #include "trace.h"
 #include "uhsfs.h"
 
@@ -33,27 +34,28 @@ static int table_check(const struct uhsfs_home *home, const void *image, u64 blo
 	return uhsfs_table_check(raw, table->geo, block, table->first, table->limit, fault);
 }
 
-static struct folio *table_folio(struct super_block *sb, u64 chunk,
-				 const struct uhsfs_place *place)
+struct folio *uhsfs_table_folio(struct super_block *sb, u64 chunk)
 {
 	struct uhsfs_sb_info *sbi = uhsfs_sb(sb);
 	const struct uhsfs_segment_info *segment = uhsfs_super_segment(&sbi->super, chunk);
+	struct uhsfs_place place;
 	struct table_home table = {
 		.home = {
-			.block = place->home,
 			.object = "chunk table",
-			.id = place->home,
 			.record_size = UHSFS_BLOCK_SIZE,
 			.torn_ok = sbi->crashed,
 			.check = table_check,
 		},
 		.geo = &sbi->super.geo,
-		.first = place->first,
 		.limit = segment->first_chunk + segment->chunks,
 	};
-	bool fresh = place->first >= sbi->super.chunks_used;
 
-	return uhsfs_read_home(sb, sbi->tables->i_mapping, place->home, &table.home, fresh);
+	uhsfs_chunk_table_place(&sbi->super, chunk, &place);
+	table.home.block = place.home;
+	table.home.id = place.home;
+	table.first = place.first;
+	return uhsfs_read_home(sb, sbi->tables->i_mapping, place.home, &table.home,
+			       place.first >= sbi->super.chunks_used);
 }
 
 int uhsfs_chunk_get(struct super_block *sb, u64 number, struct uhsfs_chunk_info *chunk)
@@ -67,7 +69,9 @@ int uhsfs_chunk_get(struct super_block *sb, u64 number, struct uhsfs_chunk_info 
 		return -ENOENT;
 	if (number >= sbi->super.chunks_used && !uhsfs_chunk_marked(sbi, number))
 		return -ENOENT;
-	folio = table_folio(sb, number, &place);
+	if (sbi->rw)
+		return uhsfs_table_get(sb, number, chunk);
+	folio = uhsfs_table_folio(sb, number);
 	if (IS_ERR(folio))
 		return PTR_ERR(folio) == -ENODATA ? -ENOENT : PTR_ERR(folio);
 	table = folio_address(folio);
@@ -115,8 +119,8 @@ void uhsfs_slot_home_init(struct super_block *sb, struct uhsfs_slot_home *home, 
 }
 
 /* The folio of the block that has slot ino; -ENOENT: never written. */
-static struct folio *slot_folio(struct super_block *sb, u64 ino,
-				const struct uhsfs_chunk_info *chunk)
+struct folio *uhsfs_slot_block(struct super_block *sb, u64 ino,
+			       const struct uhsfs_chunk_info *chunk)
 {
 	struct uhsfs_sb_info *sbi = uhsfs_sb(sb);
 	const struct uhsfs_geometry *geo = &sbi->super.geo;
@@ -158,9 +162,10 @@ int uhsfs_slot_get(struct super_block *sb, u64 ino, struct uhsfs_slot_view *view
 	err = uhsfs_chunk_get(sb, uhsfs_ino_chunk(geo, ino), &chunk);
 	if (err)
 		return err;
-	folio = slot_folio(sb, ino, &chunk);
+	folio = uhsfs_slot_block(sb, ino, &chunk);
 	if (IS_ERR(folio))
 		return PTR_ERR(folio);
+	down_read(&uhsfs_sb(sb)->slots_sem);
 	head = folio_address(folio) + uhsfs_slot_offset(geo, ino);
 	/* The copy that counts says where it was read from: the whole block was checked. */
 	id = (struct uhsfs_slot_id) {
@@ -170,9 +175,15 @@ int uhsfs_slot_get(struct super_block *sb, u64 ino, struct uhsfs_slot_view *view
 	};
 	err = uhsfs_slot_parse(geo, head, &id, view, &fault);
 	if (err) {
-		folio_put(folio);
+		uhsfs_slot_done(sb, folio);
 		return uhsfs_fault(sb, ino, &fault);
 	}
 	*result = folio;
 	return 0;
+}
+
+void uhsfs_slot_done(struct super_block *sb, struct folio *folio)
+{
+	up_read(&uhsfs_sb(sb)->slots_sem);
+	folio_put(folio);
 }

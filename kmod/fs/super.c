@@ -12,7 +12,15 @@
 #include <linux/slab.h>
 #include <linux/statfs.h>
 
-#include "uhsfs.h"
+#include "rw.h"
+
+/*
+ * Writing is being built: it lacks rename, recovery on the device and more.  For its tests
+ * only; what is written may be lost.
+ */
+static bool write;
+module_param(write, bool, 0444);
+MODULE_PARM_DESC(write, "allow mounts that write (incomplete: for tests only)");
 
 /* ---- superblock ------------------------------------------------------------------------ */
 
@@ -133,6 +141,7 @@ static int load_super(struct fs_context *fc, struct super_block *sb)
 		err = super_failed(fc, sb, copies);
 	} else {
 		uhsfs_sb(sb)->super = copies->info[chosen];
+		uhsfs_sb(sb)->super_copy = chosen;
 		err = check_access(fc, sb, &copies->info[chosen]);
 		if (!err && copies->err[1 - chosen])
 			uhsfs_notice(sb, "superblock copy %d is bad, the other one counts: run fsck.uhsfs",
@@ -153,10 +162,19 @@ static void put_internal(struct uhsfs_sb_info *sbi)
 	iput(sbi->meta);
 }
 
+/* The VFS changed times. */
+static void dirty_inode(struct inode *inode, int flags)
+{
+	if (uhsfs_sb(inode->i_sb)->rw && !(flags & I_DIRTY_TIME))
+		uhsfs_touch(inode);
+}
+
 static void put_super(struct super_block *sb)
 {
 	struct uhsfs_sb_info *sbi = uhsfs_sb(sb);
 
+	if (sbi->rw)
+		uhsfs_rw_stop(sb);
 	uhsfs_sysfs_remove(sb);
 	put_internal(sbi);
 }
@@ -165,7 +183,9 @@ static int statfs(struct dentry *dentry, struct kstatfs *buf)
 {
 	const struct uhsfs_super_info *super = &uhsfs_sb(dentry->d_sb)->super;
 	const struct uhsfs_geometry *geo = &super->geo;
-	u64 free = super->free_blocks;
+	const struct uhsfs_rw *rw = uhsfs_rw(dentry->d_sb);
+	u64 free = rw ? READ_ONCE(rw->free_blocks) : super->free_blocks;
+	u64 used = rw ? READ_ONCE(rw->used_slots) : super->used_slots;
 	u64 slots = uhsfs_super_chunks(super) * geo->slots_per_chunk;
 	u64 made = super->chunks_used * geo->slots_per_chunk;
 	u64 possible = div_u64(free, uhsfs_chunk_blocks(geo)) * geo->slots_per_chunk;
@@ -177,7 +197,7 @@ static int statfs(struct dentry *dentry, struct kstatfs *buf)
 	buf->f_bavail = free > super->reserve_blocks ? free - super->reserve_blocks : 0;
 	/* Inodes take the same space as data: as many as could be made of what is free. */
 	buf->f_files = min(slots, made + possible);
-	buf->f_ffree = buf->f_files > super->used_slots ? buf->f_files - super->used_slots : 0;
+	buf->f_ffree = buf->f_files > used ? buf->f_files - used : 0;
 	buf->f_namelen = UHSFS_NAME_LEN;
 	buf->f_fsid = u64_to_fsid(geo->fsid);
 	return 0;
@@ -187,6 +207,8 @@ static const struct super_operations uhsfs_super_operations = {
 	.alloc_inode = uhsfs_alloc_inode,
 	.free_inode = uhsfs_free_inode,
 	.evict_inode = uhsfs_evict_inode,
+	.dirty_inode = dirty_inode,
+	.sync_fs = uhsfs_sync_fs,
 	.put_super = put_super,
 	.statfs = statfs,
 	.show_options = uhsfs_show_options,
@@ -211,6 +233,7 @@ static struct uhsfs_sb_info *alloc_sb_info(struct super_block *sb, struct uhsfs_
 		return NULL;
 	sbi->sb = sb;
 	sbi->options = *options;
+	init_rwsem(&sbi->slots_sem);
 	xa_init(&sbi->marked);
 	xa_init(&sbi->suspect);
 	ratelimit_state_init(&sbi->messages, 5 * HZ, 10);
@@ -284,6 +307,25 @@ static int flush_device(struct fs_context *fc, struct super_block *sb)
 	return err;
 }
 
+/* May and can this mount write? */
+static int start_writing(struct fs_context *fc, struct super_block *sb)
+{
+	const struct uhsfs_sb_info *sbi = uhsfs_sb(sb);
+
+	if (sbi->crashed || sbi->blind) {
+		errorf(fc, "uhsfs: %s: not unmounted cleanly, and version " UHSFS_VERSION
+		       " recovers in memory only: use -o ro", fc->source);
+		return -EROFS;
+	}
+	if (sbi->super.atomic == UHSFS_ATOMIC_DEVICE &&
+	    bdev_logical_block_size(sb->s_bdev) != UHSFS_BLOCK_SIZE) {
+		errorf(fc, "uhsfs: %s: made for a device with atomic writes, but its blocks have %u bytes: use -o ro",
+		       fc->source, bdev_logical_block_size(sb->s_bdev));
+		return -EROFS;
+	}
+	return uhsfs_rw_start(sb);
+}
+
 static int fill_super(struct super_block *sb, struct fs_context *fc)
 {
 	struct uhsfs_sb_info *sbi = alloc_sb_info(sb, fc->fs_private);
@@ -311,6 +353,8 @@ static int fill_super(struct super_block *sb, struct fs_context *fc)
 		err = recover(sb);
 	if (!err)
 		err = set_up_root(sb);
+	if (!err && !sb_rdonly(sb))
+		err = start_writing(fc, sb);
 	if (!err)
 		err = uhsfs_sysfs_add(sb);
 	/* put_super() is called only with a root. */
@@ -321,7 +365,7 @@ static int fill_super(struct super_block *sb, struct fs_context *fc)
 
 static int get_tree(struct fs_context *fc)
 {
-	if (!(fc->sb_flags & SB_RDONLY)) {
+	if (!(fc->sb_flags & SB_RDONLY) && !write) {
 		errorf(fc, "uhsfs: %s: version " UHSFS_VERSION " cannot write yet: use -o ro",
 		       fc->source ?: "no source");
 		return -EROFS;
@@ -334,7 +378,7 @@ static int reconfigure(struct fs_context *fc)
 	const struct uhsfs_options *options = fc->fs_private;
 	struct uhsfs_sb_info *sbi = uhsfs_sb(fc->root->d_sb);
 
-	if ((fc->sb_flags_mask & SB_RDONLY) && !(fc->sb_flags & SB_RDONLY)) {
+	if ((fc->sb_flags_mask & SB_RDONLY) && !(fc->sb_flags & SB_RDONLY) && !sbi->rw) {
 		errorf(fc, "uhsfs: %s: version " UHSFS_VERSION " cannot write yet",
 		       fc->root->d_sb->s_id);
 		return -EROFS;

@@ -25,6 +25,7 @@
 #include <linux/fs_parser.h>
 #include <linux/kobject.h>
 #include <linux/ratelimit.h>
+#include <linux/workqueue.h>
 #include <linux/xarray.h>
 
 #include "compat/compat.h"
@@ -37,6 +38,7 @@
 
 struct fileattr;
 struct fs_context;
+struct uhsfs_rw;
 struct uhsfs_overlay;
 
 /* ---- the mounted filesystem ------------------------------------------------ */
@@ -49,7 +51,8 @@ struct uhsfs_options {
 
 struct uhsfs_sb_info {
 	struct super_block *sb;
-	struct uhsfs_super_info super;	/* as read at mount */
+	struct uhsfs_super_info super;	/* as read at mount; of a mount that writes: rw->lock */
+	int super_copy;			/* which of the two that was */
 	struct uhsfs_options options;
 	struct inode *slots;		/* see above */
 	struct inode *tables;
@@ -72,6 +75,9 @@ struct uhsfs_sb_info {
 	bool blind;
 	struct uhsfs_overlay *overlay;	/* what recovery made of it, or NULL */
 
+	struct uhsfs_rw *rw;		/* NULL: read-only */
+	struct rw_semaphore slots_sem;	/* write: a folio of `slots` gets a new image */
+
 	struct ratelimit_state messages;
 	atomic64_t corruptions;		/* damage reported since mount */
 	struct kobject kobj;		/* /sys/fs/uhsfs/<s_id> */
@@ -92,12 +98,42 @@ static inline const struct uhsfs_geometry *uhsfs_geo(const struct super_block *s
 
 struct uhsfs_inode_info {
 	/*
-	 * The slot as recovery left it: header and records, with the pointers of view into
-	 * it.  Constant.
+	 * The slot's newest image: header and records, with the pointers of view into it.
+	 * Constant in a filesystem that is mounted read-only; else written with the lock.
 	 */
+	struct rw_semaphore lock;
 	void *image;
 	struct uhsfs_slot_view view;
-	struct uhsfs_dir_info dir;	/* of a directory */
+	struct uhsfs_dir_info dir;	/* of a directory, in memory; i_rwsem */
+
+	/*
+	 * Of a filesystem that is written to.  list: all extents, once something maps or
+	 * unmaps a block; else those of the image count.  disk_size: what an image may say,
+	 * as the data behind it may not be on the device.  All under the lock.
+	 */
+	struct uhsfs_extent_list list;
+	bool list_loaded;
+	bool list_changed;	/* since the tree in the image was built */
+	u64 disk_size;
+
+	/*
+	 * A directory: what an image may say of it, as its new buckets are on the device;
+	 * dirty buckets by logical block, each with a reference; never written: XA_MARK_0.
+	 */
+	struct uhsfs_dir_info published, publishing;
+	struct uhsfs_extent *pub, *pubbing;
+	u32 pub_count, pubbing_count;
+	bool pub_changed;
+	struct xarray buckets;
+
+	void *inline_copy;
+
+	/* Data that was written and waits for its extents to say so. */
+	spinlock_t ioend_lock;
+	struct list_head ioends;
+	struct work_struct ioend_work;
+
+	struct list_head unpin;	/* of a commit that drops its reference */
 	struct inode vfs_inode;
 };
 
@@ -115,6 +151,7 @@ void uhsfs_evict_inode(struct inode *inode);
 
 /* An inode in use, or -ENOENT, -EUCLEAN (reported), -EIO (reported), -ENOMEM. */
 struct inode *uhsfs_iget(struct super_block *sb, u64 ino);
+
 
 /* The same if its generation is gen, else -ESTALE: for what may be out of date. */
 struct inode *uhsfs_iget_generation(struct super_block *sb, u64 ino, u32 gen);
@@ -178,6 +215,9 @@ void uhsfs_meta_mapping(struct address_space *mapping);
 
 /* ---- slot.c: chunks and slots --------------------------------------------------- */
 
+/* The block of the chunk table that has a chunk. */
+struct folio *uhsfs_table_folio(struct super_block *sb, u64 chunk);
+
 /* -ENOENT: never made, or past the last chunk. */
 int uhsfs_chunk_get(struct super_block *sb, u64 number, struct uhsfs_chunk_info *chunk);
 
@@ -193,9 +233,10 @@ void uhsfs_slot_home_init(struct super_block *sb, struct uhsfs_slot_home *home, 
 			  const struct uhsfs_chunk_info *chunk);
 
 /*
- * A slot, FREE ones too, with a reference to the folio that view points into.
- * -ENOENT: there is no such slot, or its block was never written.
+ * A slot as last written, FREE ones too; view points into the folio until
+ * uhsfs_slot_done().  -ENOENT: there is no such slot, or its block was never written.
  */
+void uhsfs_slot_done(struct super_block *sb, struct folio *folio);
 int uhsfs_slot_get(struct super_block *sb, u64 ino, struct uhsfs_slot_view *view,
 		   struct folio **folio);
 
@@ -217,6 +258,8 @@ int uhsfs_tree_failed(struct super_block *sb, u64 ino, int err, const struct uhs
 
 /* ---- extent.c, file.c ------------------------------------------------------------ */
 
+int uhsfs_fsync(struct file *file, loff_t start, loff_t end, int datasync);
+
 /* What a logical block maps to: 1 and *ext, 0 (a hole) or an error; *len blocks of it. */
 int uhsfs_extent_lookup(struct inode *inode, u64 logical, struct uhsfs_ext *ext, u64 *len);
 
@@ -233,6 +276,32 @@ extern const struct inode_operations uhsfs_file_inode_operations;
  */
 int uhsfs_dir_find(struct inode *dir, const struct qstr *name,
 		   int (*found)(void *ctx, const struct uhsfs_dirent *e), void *ctx);
+
+/*
+ * A walk along the chain of a bucket.  Start with uhsfs_chain_start(), end with
+ * uhsfs_chain_end().
+ */
+struct uhsfs_chain {
+	struct inode *dir;
+	struct uhsfs_bucket_at at;
+	u64 logical;		/* block to read next; valid unless done */
+	bool done;
+	struct folio *folio;	/* of `bucket`, or NULL */
+	const struct uhsfs_bucket *bucket;	/* the block at position `position` */
+	u32 position;
+};
+
+void uhsfs_chain_start(struct uhsfs_chain *chain, struct inode *dir, u32 bucket);
+void uhsfs_chain_end(struct uhsfs_chain *chain);
+
+/* The next block in chain->bucket: 1, 0 at the end, or an error. */
+int uhsfs_chain_next(struct uhsfs_chain *chain);
+
+/* Go to a position that was there a moment ago. */
+int uhsfs_chain_seek(struct uhsfs_chain *chain, u32 bucket, u32 position);
+
+/* 1 if the directory has any entry, 0 if none, or an error. */
+int uhsfs_dir_any(struct inode *dir);
 
 /* Gather what inserting an entry has to know. */
 int uhsfs_dir_probe(struct inode *dir, struct uhsfs_dir_probe *probe);

@@ -18,6 +18,7 @@ struct stream {
 	const u8 *bytes;
 	u32 len;
 	u8 *buffer;		/* to be freed, or NULL: bytes stand in the slot */
+	struct inode *inode;	/* whose image is locked */
 };
 
 /* One block, to be checked by the caller, with a reference. */
@@ -79,6 +80,7 @@ static int collect_all(struct inode *inode, const struct uhsfs_xattr_place *plac
 static void close_stream(struct stream *stream)
 {
 	kvfree(stream->buffer);
+	up_read(&uhsfs_i(stream->inode)->lock);
 }
 
 static int open_stream(struct inode *inode, struct stream *stream)
@@ -88,7 +90,9 @@ static int open_stream(struct inode *inode, struct stream *stream)
 	struct uhsfs_fault fault;
 	int err;
 
+	down_read(&uhsfs_i(inode)->lock);
 	*stream = (struct stream) {
+		.inode = inode,
 		.bytes = view->value[UHSFS_TLV_XATTRS],
 		.len = view->len[UHSFS_TLV_XATTRS],
 	};
@@ -97,12 +101,17 @@ static int open_stream(struct inode *inode, struct stream *stream)
 	err = uhsfs_xattr_root_decode(view->value[UHSFS_TLV_XATTR_ROOT],
 				      view->len[UHSFS_TLV_XATTR_ROOT], uhsfs_geo(inode->i_sb),
 				      inode->i_ino, &place, &fault);
-	if (err)
-		return uhsfs_fault(inode->i_sb, inode->i_ino, &fault);
+	if (err) {
+		err = uhsfs_fault(inode->i_sb, inode->i_ino, &fault);
+		close_stream(stream);
+		return err;
+	}
 	stream->len = place.bytes;
-	stream->buffer = kvmalloc(place.bytes, GFP_KERNEL);
-	if (!stream->buffer)
+	stream->buffer = kvmalloc(place.bytes, GFP_NOFS);
+	if (!stream->buffer) {
+		close_stream(stream);
 		return -ENOMEM;
+	}
 	stream->bytes = stream->buffer;
 	err = collect_all(inode, &place, stream);
 	if (!err && uhsfs_xattr_check(stream->bytes, stream->len, "attributes of inode",

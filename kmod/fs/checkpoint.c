@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Checkpoints, and the beginning and end of a mount that writes.
+ *
+ * Checkpoint of epoch e: open e + 1; marks; buckets that directories did not have, flush;
+ * slots; buckets in place, flush; bit maps and the chunk table, flush; superblock {e},
+ * which retires the marks of e.  Operations go on all the time and join e + 1.
+ */
+#include <linux/blkdev.h>
+#include <linux/slab.h>
+
+#include "rw.h"
+
+#define CHECKPOINT_SECONDS 5
+
+/* ---- phases --------------------------------------------------------------- */
+
+static int flush(struct super_block *sb)
+{
+	return blkdev_issue_flush(sb->s_bdev);
+}
+
+/* R0: a bucket is a home too. */
+static int write_marks(struct super_block *sb)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+	struct uhsfs_writes writes;
+	int err, wait;
+
+	uhsfs_writes_start(&writes, sb);
+	mutex_lock(&rw->lock);
+	err = uhsfs_write_marks(&writes);
+	mutex_unlock(&rw->lock);
+	wait = uhsfs_writes_wait(&writes);
+	err = err ?: wait;
+	if (!err)
+		err = flush(sb);
+	if (!err) {
+		mutex_lock(&rw->lock);
+		uhsfs_marks_durable(sb);
+		mutex_unlock(&rw->lock);
+	}
+	return err;
+}
+
+/* The directories with dirty buckets, each with a reference. */
+static struct inode **get_dirs(struct super_block *sb, u32 *count)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+	struct inode **dirs, *dir;
+	unsigned long ino;
+	u32 n = 0;
+
+	mutex_lock(&rw->lock);
+	xa_for_each(&rw->dirty_dirs, ino, dir)
+		n++;
+	dirs = kvmalloc_array(n + 1, sizeof(*dirs), GFP_NOFS);
+	*count = 0;
+	if (dirs) {
+		xa_for_each(&rw->dirty_dirs, ino, dir) {
+			ihold(dir);
+			dirs[(*count)++] = dir;
+		}
+	}
+	mutex_unlock(&rw->lock);
+	return dirs;
+}
+
+static int write_buckets(struct super_block *sb, struct inode **dirs, u32 count,
+			 int (*write)(struct inode *dir, struct uhsfs_writes *writes))
+{
+	struct uhsfs_writes writes;
+	int err = 0, wait;
+
+	if (!count)
+		return 0;
+	uhsfs_writes_start(&writes, sb);
+	for (u32 i = 0; !err && i < count; i++)
+		err = write(dirs[i], &writes);
+	wait = uhsfs_writes_wait(&writes);
+	err = err ?: wait;
+	return err ?: flush(sb);
+}
+
+static void release_dirs(struct super_block *sb, struct inode **dirs, u32 count, bool durable)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+
+	for (u32 i = 0; i < count; i++) {
+		bool drop = false;
+
+		/* i_rwsem is not held: whoever makes a bucket dirty now finds none kept. */
+		if (durable && uhsfs_buckets_durable(dirs[i])) {
+			down_read(&uhsfs_i(dirs[i])->lock);
+			mutex_lock(&rw->lock);
+			if (xa_empty(&uhsfs_i(dirs[i])->buckets))
+				drop = xa_erase(&rw->dirty_dirs, dirs[i]->i_ino);
+			mutex_unlock(&rw->lock);
+			up_read(&uhsfs_i(dirs[i])->lock);
+		}
+		if (drop)
+			iput(dirs[i]);
+		iput(dirs[i]);
+	}
+	kvfree(dirs);
+}
+
+static int write_space(struct super_block *sb)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+	struct uhsfs_writes writes;
+	int err, wait;
+
+	uhsfs_writes_start(&writes, sb);
+	mutex_lock(&rw->lock);
+	err = uhsfs_write_groups(&writes);
+	if (!err)
+		err = uhsfs_write_tables(&writes, true);
+	mutex_unlock(&rw->lock);
+	wait = uhsfs_writes_wait(&writes);
+	return err ?: wait;
+}
+
+static int phases(struct super_block *sb, struct inode **dirs, u32 count, u32 epoch)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+	int err;
+
+	err = write_marks(sb);
+	if (!err)
+		err = write_buckets(sb, dirs, count, uhsfs_write_new_buckets);
+	for (u32 i = 0; !err && i < count; i++)
+		uhsfs_publish(dirs[i]);
+	if (!err)
+		err = uhsfs_commit_all(sb);
+	if (!err)
+		err = write_buckets(sb, dirs, count, uhsfs_write_old_buckets);
+	if (!err)
+		err = write_space(sb);
+	if (!err)
+		err = flush(sb);
+	if (!err) {
+		mutex_lock(&rw->lock);
+		uhsfs_groups_durable(sb);
+		uhsfs_tables_durable(sb);
+		mutex_unlock(&rw->lock);
+		err = uhsfs_write_super(sb, epoch);
+	}
+	return err;
+}
+
+int uhsfs_checkpoint(struct super_block *sb)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+	struct inode **dirs;
+	u32 epoch, count;
+	int err;
+
+	mutex_lock(&rw->commit_lock);
+	if (rw->failed) {
+		mutex_unlock(&rw->commit_lock);
+		return -EIO;
+	}
+	mutex_lock(&rw->lock);
+	epoch = rw->epoch;
+	err = uhsfs_open_epoch(sb);
+	mutex_unlock(&rw->lock);
+	dirs = get_dirs(sb, &count);
+	if (!err && !dirs)
+		err = -ENOMEM;
+	if (!err)
+		err = phases(sb, dirs, count, epoch);
+	if (err)
+		uhsfs_rw_fail(sb, "a checkpoint", err);
+	else
+		rw->checkpoints++;
+	mutex_unlock(&rw->commit_lock);
+	if (dirs)
+		release_dirs(sb, dirs, count, !err);
+	return err;
+}
+
+static void work(struct work_struct *work)
+{
+	struct uhsfs_rw *rw = container_of(to_delayed_work(work), struct uhsfs_rw, work);
+	struct super_block *sb = rw->sb;
+
+	if (rw->dirty_count && sb_start_intwrite_trylock(sb)) {
+		uhsfs_checkpoint(sb);
+		sb_end_intwrite(sb);
+	}
+	queue_delayed_work(system_unbound_wq, &rw->work, CHECKPOINT_SECONDS * HZ);
+}
+
+/* ---- mounting ------------------------------------------------------------- */
+
+static struct uhsfs_rw *alloc_rw(struct super_block *sb)
+{
+	struct uhsfs_rw *rw = kvzalloc(sizeof(*rw), GFP_KERNEL);
+
+	if (!rw)
+		return NULL;
+	rw->sb = sb;
+	mutex_init(&rw->commit_lock);
+	mutex_init(&rw->lock);
+	uhsfs_order_init(&rw->order, rw->names, UHSFS_ORDER_BITS);
+	xa_init(&rw->dslots);
+	INIT_LIST_HEAD(&rw->dirty);
+	xa_init(&rw->dirty_dirs);
+	xa_init(&rw->groups);
+	xa_init(&rw->tables);
+	xa_init(&rw->marks[0]);
+	xa_init(&rw->marks[1]);
+	INIT_DELAYED_WORK(&rw->work, work);
+	return rw;
+}
+
+static void free_rw(struct super_block *sb)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+
+	uhsfs_free_marks(sb);
+	uhsfs_free_tables(sb);
+	uhsfs_free_groups(sb);
+	xa_destroy(&rw->dslots);
+	xa_destroy(&rw->dirty_dirs);
+	uhsfs_sb(sb)->rw = NULL;
+	kvfree(rw);
+}
+
+/*
+ * Nothing is marked, so everything up to the superblock's seq is checkpointed: this
+ * mount's first epoch is the one after it.
+ */
+int uhsfs_rw_start(struct super_block *sb)
+{
+	struct uhsfs_sb_info *sbi = uhsfs_sb(sb);
+	struct uhsfs_rw *rw = alloc_rw(sb);
+	u32 epoch = uhsfs_seq_epoch(sbi->super.seq);
+	int err;
+
+	if (!rw)
+		return -ENOMEM;
+	sbi->rw = rw;
+	rw->epoch = epoch + 1;
+	rw->free_blocks = sbi->super.free_blocks;
+	rw->used_slots = sbi->super.used_slots;
+	rw->super_next = sbi->super_copy ? 0 : 1;
+	sbi->super.mounts++;
+	sbi->super.mounted_ns = ktime_get_real_ns();
+	/* Whatever is used from now on is in a group of this number or less. */
+	err = uhsfs_write_super(sb, epoch);
+	if (err) {
+		uhsfs_err(sb, "cannot write the superblock (error %d)", err);
+		free_rw(sb);
+		return err;
+	}
+	queue_delayed_work(system_unbound_wq, &rw->work, CHECKPOINT_SECONDS * HZ);
+	return 0;
+}
+
+void uhsfs_rw_stop(struct super_block *sb)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+
+	cancel_delayed_work_sync(&rw->work);
+	if (rw->dirty_count || !xa_empty(&rw->dirty_dirs))
+		uhsfs_checkpoint(sb);
+	free_rw(sb);
+}

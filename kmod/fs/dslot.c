@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Slots with changes that are not durable.
+ *
+ * A dslot exists while its slot's newest image is not durable, or while a change refers
+ * to it.  It pins its inode, except one without a name, which may be evicted: the slot
+ * is FREE from then on, and the dslot alone knows what to write.
+ */
+#include <linux/slab.h>
+
+#include "rw.h"
+
+struct uhsfs_dslot *uhsfs_dslot_find(struct super_block *sb, u64 ino)
+{
+	return xa_load(&uhsfs_rw(sb)->dslots, ino);
+}
+
+/* The dslot of an inode, made if there is none; rw->lock is held. */
+struct uhsfs_dslot *uhsfs_dslot_get(struct inode *inode)
+{
+	struct super_block *sb = inode->i_sb;
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+	struct uhsfs_dslot *dslot = uhsfs_dslot_find(sb, inode->i_ino);
+	int err;
+
+	lockdep_assert_held(&rw->lock);
+	if (dslot) {
+		dslot->inode = inode;
+		return dslot;
+	}
+	dslot = kzalloc(sizeof(*dslot), GFP_NOFS);
+	if (!dslot)
+		return ERR_PTR(-ENOMEM);
+	uhsfs_order_slot_init(&dslot->order);
+	/* What was before is durable. */
+	dslot->order.changed = uhsfs_seq_make(rw->epoch, rw->counter);
+	dslot->order.durable = dslot->order.changed;
+	dslot->order.dir = S_ISDIR(inode->i_mode);
+	dslot->order.names = S_ISDIR(inode->i_mode) ? 1 : inode->i_nlink;
+	dslot->ino = inode->i_ino;
+	dslot->gen = inode->i_generation;
+	dslot->nonce = uhsfs_i(inode)->view.attr.nonce;
+	dslot->name_seq_max = uhsfs_i(inode)->view.attr.name_seq_max;
+	dslot->inode = inode;
+	INIT_LIST_HEAD(&dslot->list);
+	INIT_LIST_HEAD(&dslot->given_up);
+	INIT_LIST_HEAD(&dslot->batch);
+	err = xa_err(xa_store(&rw->dslots, dslot->ino, dslot, GFP_NOFS));
+	if (err) {
+		kfree(dslot);
+		return ERR_PTR(err);
+	}
+	return dslot;
+}
+
+/* Free a dslot that nobody needs. */
+void uhsfs_dslot_maybe_free(struct super_block *sb, struct uhsfs_dslot *dslot)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+
+	lockdep_assert_held(&rw->lock);
+	if (dslot->refs || dslot->dirty || dslot->wanted || dslot->writing ||
+	    !list_empty(&dslot->order.entries) || !list_empty(&dslot->given_up))
+		return;
+	xa_erase(&rw->dslots, dslot->ino);
+	for (u32 i = 0; i < dslot->name_count; i++)
+		kfree(dslot->names[i]);
+	kfree(dslot->names);
+	kfree(dslot);
+}
+
+/* Operation op changed the slot. */
+int uhsfs_touch_locked(struct super_block *sb, struct uhsfs_dslot *dslot, u64 op)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+	int err;
+
+	lockdep_assert_held(&rw->lock);
+	err = uhsfs_mark(sb, dslot->ino);
+	if (err)
+		return err;
+	uhsfs_order_touch(&dslot->order, op);
+	if (!dslot->dirty) {
+		dslot->dirty = true;
+		list_add_tail(&dslot->list, &rw->dirty);
+		rw->dirty_count++;
+	}
+	if (!dslot->pinned && dslot->order.names && igrab(dslot->inode))
+		dslot->pinned = true;
+	return 0;
+}
+
+/* Attributes or extents of an inode changed. */
+int uhsfs_touch(struct inode *inode)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(inode->i_sb);
+	struct uhsfs_dslot *dslot;
+	int err;
+
+	if (!rw)
+		return -EROFS;
+	mutex_lock(&rw->lock);
+	dslot = uhsfs_dslot_get(inode);
+	err = IS_ERR(dslot) ? PTR_ERR(dslot) :
+			      uhsfs_touch_locked(inode->i_sb, dslot, uhsfs_next_op(inode->i_sb));
+	mutex_unlock(&rw->lock);
+	return err;
+}
+
+static void retire(void *ctx, struct uhsfs_order_change *change)
+{
+	struct super_block *sb = ctx;
+	struct uhsfs_order_slot *refer[] = { change->parent, change->other };
+
+	for (int i = 0; i < ARRAY_SIZE(refer); i++) {
+		struct uhsfs_dslot *dslot;
+
+		if (!refer[i])
+			continue;
+		dslot = container_of(refer[i], struct uhsfs_dslot, order);
+		dslot->refs--;
+		if (refer[i] != change->slot)
+			uhsfs_dslot_maybe_free(sb, dslot);
+	}
+	kfree(container_of(change, struct uhsfs_name_change, change));
+}
+
+/*
+ * The image of operation op is durable: what it gave up is free.  A reference to the
+ * inode is left to the caller on `unpin` (struct uhsfs_dslot is gone perhaps).
+ */
+void uhsfs_dslot_durable(struct super_block *sb, struct uhsfs_dslot *dslot, u64 op,
+			 struct list_head *unpin)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+	struct uhsfs_given_up *run, *next;
+
+	lockdep_assert_held(&rw->lock);
+	uhsfs_order_durable(&dslot->order, op, retire, sb);
+	list_for_each_entry_safe(run, next, &dslot->given_up, list) {
+		if (run->op > op)
+			break;
+		uhsfs_free_now(sb, run->block, run->count);
+		list_del(&run->list);
+		kfree(run);
+	}
+	if (dslot->order.changed > op)
+		return;
+	if (dslot->free)
+		uhsfs_slot_release(sb, dslot->ino);
+	if (dslot->dirty) {
+		dslot->dirty = false;
+		list_del_init(&dslot->list);
+		rw->dirty_count--;
+	}
+	if (dslot->pinned) {
+		struct uhsfs_inode_info *info = uhsfs_i(dslot->inode);
+
+		dslot->pinned = false;
+		list_add(&info->unpin, unpin);
+	}
+	uhsfs_dslot_maybe_free(sb, dslot);
+}
+
+/* ---- names ---------------------------------------------------------------- */
+
+struct loading {
+	struct uhsfs_own_name **names;
+	u32 count, room;
+};
+
+static int add_loaded(void *ctx, const struct uhsfs_claim *claim)
+{
+	struct loading *loading = ctx;
+	struct uhsfs_own_name *name;
+
+	if (loading->count == loading->room) {
+		u32 room = loading->room ? 2 * loading->room : 2;
+		struct uhsfs_own_name **names;
+
+		names = krealloc(loading->names, room * sizeof(*names), GFP_NOFS);
+		if (!names)
+			return -ENOMEM;
+		loading->names = names;
+		loading->room = room;
+	}
+	name = kmalloc(sizeof(*name), GFP_NOFS);
+	if (!name)
+		return -ENOMEM;
+	name->claim = *claim;
+	memcpy(name->bytes, claim->name, claim->len);
+	name->claim.name = name->bytes;
+	loading->names[loading->count++] = name;
+	return 0;
+}
+
+static int load_tree(struct inode *inode, const struct uhsfs_names_root *root,
+		     struct loading *loading)
+{
+	const struct uhsfs_names_visitor visitor = { .name = add_loaded, .ctx = loading };
+	struct uhsfs_nodes nodes;
+	struct uhsfs_names names;
+	u64 count;
+	int err;
+
+	uhsfs_nodes_init(&nodes, inode->i_sb);
+	uhsfs_names_init(&names, uhsfs_geo(inode->i_sb), &uhsfs_node_ops, &nodes, inode->i_ino,
+			 inode->i_generation, root);
+	err = uhsfs_names_walk(&names, &visitor, &count);
+	uhsfs_nodes_release(&nodes);
+	return err ? uhsfs_tree_failed(inode->i_sb, inode->i_ino, err, &names.tree) : 0;
+}
+
+/* Bring the inode's names into its dslot.  The caller holds a lock that no name passes. */
+int uhsfs_load_names(struct inode *inode)
+{
+	struct uhsfs_inode_info *info = uhsfs_i(inode);
+	struct uhsfs_rw *rw = uhsfs_rw(inode->i_sb);
+	const struct uhsfs_names_root *root;
+	struct loading loading = {};
+	struct uhsfs_dslot *dslot;
+	struct uhsfs_claim claim;
+	int err = 0;
+
+	mutex_lock(&rw->lock);
+	dslot = uhsfs_dslot_find(inode->i_sb, inode->i_ino);
+	if (dslot && dslot->names_loaded) {
+		mutex_unlock(&rw->lock);
+		return 0;
+	}
+	mutex_unlock(&rw->lock);
+	down_read(&info->lock);
+	root = info->view.value[UHSFS_TLV_NAMES];
+	if (info->view.value[UHSFS_TLV_NAME]) {
+		uhsfs_name_decode(info->view.value[UHSFS_TLV_NAME], &claim);
+		err = add_loaded(&loading, &claim);
+	}
+	if (!err && root)
+		err = load_tree(inode, root, &loading);
+	mutex_lock(&rw->lock);
+	dslot = err ? ERR_PTR(err) : uhsfs_dslot_get(inode);
+	if (!IS_ERR(dslot)) {
+		dslot->names = loading.names;
+		dslot->name_count = loading.count;
+		dslot->name_room = loading.room;
+		dslot->names_loaded = true;
+		if (root)
+			dslot->names_root = *root;
+	}
+	mutex_unlock(&rw->lock);
+	up_read(&info->lock);
+	if (!IS_ERR(dslot))
+		return 0;
+	while (loading.count)
+		kfree(loading.names[--loading.count]);
+	kfree(loading.names);
+	return PTR_ERR(dslot);
+}
+
+struct uhsfs_own_name *uhsfs_own_name(struct uhsfs_dslot *dslot, const struct uhsfs_claim *claim)
+{
+	for (u32 i = 0; i < dslot->name_count; i++)
+		if (uhsfs_same_name(&dslot->names[i]->claim, claim))
+			return dslot->names[i];
+	return NULL;
+}
+
+/* Does an inode with changes have the name?  1, 0, or -ENODATA: ask its slot. */
+int uhsfs_in_memory(struct super_block *sb, u64 ino, u32 gen, const struct uhsfs_claim *claim)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+	struct uhsfs_dslot *dslot;
+	int ret = -ENODATA;
+
+	mutex_lock(&rw->lock);
+	dslot = uhsfs_dslot_find(sb, ino);
+	if (dslot && (dslot->free || dslot->gen != gen))
+		ret = 0;
+	else if (dslot && dslot->names_loaded)
+		ret = uhsfs_own_name(dslot, claim) != NULL;
+	mutex_unlock(&rw->lock);
+	return ret;
+}

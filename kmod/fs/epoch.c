@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Epochs: numbers of operations, intent maps, and the superblock.
+ *
+ * An operation's number is epoch << 32 | counter; it is also the seq of what is written
+ * and the name_seq of names.  Each operation marks the chunks of the slots it changes in
+ * the map of its epoch; marks are durable before any home that contains the operation is
+ * written (R0).  Marks are written as whole blocks with all marks so far, so that they
+ * become durable in the order of operations.
+ */
+#include <linux/blkdev.h>
+#include <linux/slab.h>
+
+#include "rw.h"
+
+#include "core/chunk.h"
+#include "core/map.h"
+
+u64 uhsfs_next_op(struct super_block *sb)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+
+	lockdep_assert_held(&rw->lock);
+	return uhsfs_seq_make(rw->epoch, ++rw->counter);
+}
+
+/* ---- marks ---------------------------------------------------------------- */
+
+static struct uhsfs_marks *get_marks(struct super_block *sb, u64 chunk, u32 *bit)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+	unsigned int which = rw->epoch & 1;
+	struct uhsfs_marks *marks;
+	struct uhsfs_place place;
+	int err;
+
+	if (!uhsfs_chunk_map_place(&uhsfs_sb(sb)->super, chunk, which, &place))
+		return ERR_PTR(-EINVAL);
+	*bit = place.index;
+	marks = xa_load(&rw->marks[which], place.first);
+	if (marks)
+		return marks;
+	marks = kzalloc(sizeof(*marks), GFP_NOFS);
+	if (!marks)
+		return ERR_PTR(-ENOMEM);
+	marks->first = place.first;
+	marks->home = place.home;
+	marks->next = 2;
+	err = xa_err(xa_store(&rw->marks[which], place.first, marks, GFP_NOFS));
+	if (err) {
+		kfree(marks);
+		return ERR_PTR(err);
+	}
+	return marks;
+}
+
+int uhsfs_mark(struct super_block *sb, u64 ino)
+{
+	struct uhsfs_marks *marks;
+	u32 bit;
+
+	marks = get_marks(sb, uhsfs_ino_chunk(uhsfs_geo(sb), ino), &bit);
+	if (IS_ERR(marks))
+		return PTR_ERR(marks);
+	if (!uhsfs_map_test(marks->bits, bit)) {
+		uhsfs_map_set(marks->bits, bit);
+		marks->dirty = true;
+	}
+	return 0;
+}
+
+struct seal_marks {
+	struct super_block *sb;
+	const struct uhsfs_marks *marks;
+	u32 epoch;
+	u64 seq;
+};
+
+static void seal_intent(struct page *page, u64 block, void *ctx)
+{
+	const struct seal_marks *seal = ctx;
+	const struct uhsfs_map_id id = {
+		.kind = UHSFS_MAP_INTENT,
+		.block = block,
+		.index = seal->marks->first,
+	};
+	struct uhsfs_map_block *map = page_address(page);
+
+	uhsfs_map_init(map, uhsfs_geo(seal->sb), &id, seal->seq, seal->epoch);
+	memcpy(map->bits, seal->marks->bits, sizeof(map->bits));
+	uhsfs_map_seal(map);
+}
+
+int uhsfs_write_marks(struct uhsfs_writes *writes)
+{
+	struct super_block *sb = writes->sb;
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+
+	lockdep_assert_held(&rw->lock);
+	for (unsigned int which = 0; which < 2; which++) {
+		u32 epoch = (rw->epoch & 1) == which ? rw->epoch : rw->epoch - 1;
+		struct uhsfs_marks *marks;
+		unsigned long first;
+
+		xa_for_each(&rw->marks[which], first, marks) {
+			struct seal_marks seal = { .sb = sb, .marks = marks, .epoch = epoch };
+			struct page *page;
+
+			if (!marks->dirty)
+				continue;
+			page = uhsfs_image_page();
+			if (!page)
+				return -ENOMEM;
+			seal.seq = uhsfs_next_op(sb);
+			uhsfs_write_home(writes, page, marks->home, marks->next, 0, seal_intent, &seal);
+			marks->dirty = false;
+			xa_set_mark(&rw->marks[which], first, XA_MARK_0);
+		}
+	}
+	return 0;
+}
+
+void uhsfs_marks_durable(struct super_block *sb)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+
+	for (unsigned int which = 0; which < 2; which++) {
+		struct uhsfs_marks *marks;
+		unsigned long first;
+
+		xa_for_each_marked(&rw->marks[which], first, marks, XA_MARK_0) {
+			marks->next = uhsfs_next_copy(sb, marks->next);
+			xa_clear_mark(&rw->marks[which], first, XA_MARK_0);
+		}
+	}
+}
+
+void uhsfs_free_marks(struct super_block *sb)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+
+	for (unsigned int which = 0; which < 2; which++) {
+		struct uhsfs_marks *marks;
+		unsigned long first;
+
+		xa_for_each(&rw->marks[which], first, marks)
+			kfree(marks);
+		xa_destroy(&rw->marks[which]);
+	}
+}
+
+/* The next epoch: its map, which the superblock has retired, starts with orphans only. */
+int uhsfs_open_epoch(struct super_block *sb)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+	struct uhsfs_dslot *dslot;
+	struct uhsfs_marks *marks;
+	unsigned long first, ino;
+	int err = 0;
+
+	lockdep_assert_held(&rw->lock);
+	rw->epoch++;
+	rw->counter = 0;
+	xa_for_each(&rw->marks[rw->epoch & 1], first, marks) {
+		memset(marks->bits, 0, sizeof(marks->bits));
+		marks->dirty = false;
+	}
+	xa_for_each(&rw->dslots, ino, dslot) {
+		if (!dslot->order.names && !dslot->free && !err)
+			err = uhsfs_mark(sb, ino);
+	}
+	return err;
+}
+
+/* ---- superblock ----------------------------------------------------------- */
+
+int uhsfs_write_super(struct super_block *sb, u32 epoch)
+{
+	struct uhsfs_sb_info *sbi = uhsfs_sb(sb);
+	struct uhsfs_rw *rw = sbi->rw;
+	struct uhsfs_super_info *super;
+	struct uhsfs_writes writes;
+	struct page *page = uhsfs_image_page();
+	u64 block = uhsfs_super_block(&sbi->super.geo, rw->super_next);
+	int err;
+
+	super = kvmalloc(sizeof(*super), GFP_NOFS);
+	if (!page || !super) {
+		if (page)
+			__free_page(page);
+		kvfree(super);
+		return -ENOMEM;
+	}
+	mutex_lock(&rw->lock);
+	sbi->super.epoch = epoch;
+	/* Two epochs may be open at a time. */
+	sbi->super.seq = max(sbi->super.seq + 1, uhsfs_seq_make(epoch + 2, 0));
+	sbi->super.free_blocks = rw->free_blocks;
+	sbi->super.used_slots = rw->used_slots;
+	*super = sbi->super;
+	mutex_unlock(&rw->lock);
+	uhsfs_super_encode(super, block, page_address(page));
+	kvfree(super);
+	uhsfs_writes_start(&writes, sb);
+	uhsfs_write_block(&writes, page, block, REQ_PREFLUSH | REQ_FUA | REQ_SYNC);
+	err = uhsfs_writes_wait(&writes);
+	if (!err)
+		rw->super_next = !rw->super_next;
+	return err;
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The writing side of kmod/fs.
+ *
+ * A change happens in memory: in the inode (attributes, extents), in the slot's names
+ * (struct uhsfs_dslot) and in the buckets of directories.  It becomes durable when an
+ * image of the slot is written (commit.c), by fsync or by the checkpoint (checkpoint.c),
+ * in the order that core/order.c says.
+ *
+ * LOCKS, outer first:
+ *	i_rwsem of directories and files (VFS)
+ *	sbi->commit_lock	one commit or checkpoint at a time
+ *	info->lock		what the inode maps, buckets of a directory
+ *	sbi->lock		everything in struct uhsfs_rw
+ * Nothing under sbi->lock waits for commit_lock; evict takes info->lock and sbi->lock.
+ */
+#ifndef UHSFS_RW_H
+#define UHSFS_RW_H
+
+#include <linux/mutex.h>
+#include <linux/workqueue.h>
+
+#include "core/chunk.h"
+#include "core/map.h"
+#include "core/order.h"
+#include "uhsfs.h"
+
+/* ---- slots with changes that are not durable ------------------------------ */
+
+/* A name of an inode in memory. */
+struct uhsfs_own_name {
+	struct uhsfs_claim claim;	/* name points to bytes */
+	u8 bytes[UHSFS_NAME_LEN];
+};
+
+/* Blocks that a slot gives up: free when it is durable with operation op (R3). */
+struct uhsfs_given_up {
+	struct list_head list;
+	u64 op;
+	u64 block;
+	u32 count;
+};
+
+struct uhsfs_dslot {
+	struct uhsfs_order_slot order;
+	u64 ino;
+	u32 gen;
+	u64 nonce;
+	u64 name_seq_max;
+	u32 refs;		/* changes that point here */
+	bool dirty;		/* counts as changed > durable: in rw->dirty */
+	bool pinned;		/* holds a reference to inode */
+	bool free;		/* the inode is gone, the slot is FREE */
+	struct inode *inode;	/* valid unless free; a reference only if pinned */
+	struct list_head list;	/* rw->dirty */
+	struct list_head given_up;
+
+	bool names_loaded;	/* else the names are those of the slot's image */
+	bool names_changed;	/* since the tree of further names was built */
+	u32 name_count, name_room;
+	struct uhsfs_own_name **names;
+	struct uhsfs_names_root names_root;
+
+	/* Of the commit that is under way. */
+	bool wanted;
+	u64 writing;		/* operation of the image that is being written, 0: none */
+	struct list_head batch;
+};
+
+/* A change of a name, with the name. */
+struct uhsfs_name_change {
+	struct uhsfs_order_change change;
+	u8 name[UHSFS_NAME_LEN];
+};
+
+/* ---- space ---------------------------------------------------------------- */
+
+struct uhsfs_group {
+	u64 number;
+	u32 free;
+	u8 zone;
+	bool dirty;
+	u8 next[UHSFS_GROUP_MAPS];	/* copy to write next; 2: both, for the first time */
+	u8 bits[UHSFS_GROUP_BLOCKS / 8];
+};
+
+/* A block of an intent map of one of two epochs. */
+struct uhsfs_marks {
+	u64 first;		/* chunk */
+	u64 home;
+	bool dirty;
+	u8 next;
+	u8 bits[UHSFS_MAP_BITS / 8];
+};
+
+/* A block of the chunk table. */
+struct uhsfs_table {
+	u64 first;
+	u64 home;
+	bool dirty;
+	bool urgent;		/* has a chunk whose descriptor is not durable */
+	u8 next;
+	u64 taken[UHSFS_TABLE_CHUNKS];	/* slots in use in memory; in_use is what is durable */
+	struct uhsfs_table_block block;
+};
+
+#define UHSFS_ORDER_BITS 10
+
+struct uhsfs_rw {
+	struct super_block *sb;
+	struct mutex commit_lock;
+	struct mutex lock;
+	u32 epoch;		/* open */
+	u32 counter;
+	struct uhsfs_order order;
+	struct list_head names[1 << UHSFS_ORDER_BITS];
+	struct xarray dslots;	/* by ino */
+	struct list_head dirty;
+	u32 dirty_count;
+	struct xarray dirty_dirs;	/* inodes with dirty buckets, by ino, each with a reference */
+	struct xarray groups;
+	struct xarray tables;	/* by first chunk */
+	struct xarray marks[2];	/* by first chunk; epoch e: e & 1 */
+	u64 free_blocks;
+	u64 used_slots;
+	u64 slot_hint;		/* chunk to look for a free slot first */
+	u64 goal;		/* block */
+	u8 super_next;		/* superblock copy to write next */
+	bool failed;		/* a write failed: nothing is written any more */
+	struct delayed_work work;
+	u64 commits, checkpoints;
+};
+
+static inline struct uhsfs_rw *uhsfs_rw(const struct super_block *sb)
+{
+	return uhsfs_sb(sb)->rw;
+}
+
+/* ---- home.c: writing ------------------------------------------------------ */
+
+/* Writes under way; the pages belong to it and are freed when they are written. */
+struct uhsfs_writes {
+	struct super_block *sb;
+	atomic_t pending;
+	int err;
+	struct completion done;
+};
+
+void uhsfs_writes_start(struct uhsfs_writes *writes, struct super_block *sb);
+int uhsfs_writes_wait(struct uhsfs_writes *writes);
+
+/* A zeroed page for an image. */
+struct page *uhsfs_image_page(void);
+
+/* Write one block. */
+void uhsfs_write_block(struct uhsfs_writes *writes, struct page *page, u64 block, blk_opf_t flags);
+
+/*
+ * Write a home: to copy `next`, or to both if that is 2.  seal() makes the page's image
+ * one for the given block.
+ */
+void uhsfs_write_home(struct uhsfs_writes *writes, struct page *page, u64 home, u8 next,
+		      blk_opf_t flags, void (*seal)(struct page *page, u64 block, void *ctx),
+		      void *ctx);
+
+/* The copy to write after one that was chosen or written and is durable now. */
+u8 uhsfs_next_copy(struct super_block *sb, u8 written);
+
+/* ---- epoch.c: numbers, marks, superblock ---------------------------------- */
+
+u64 uhsfs_next_op(struct super_block *sb);
+int uhsfs_mark(struct super_block *sb, u64 ino);
+int uhsfs_open_epoch(struct super_block *sb);
+int uhsfs_write_marks(struct uhsfs_writes *writes);
+void uhsfs_marks_durable(struct super_block *sb);
+int uhsfs_write_super(struct super_block *sb, u32 epoch);
+void uhsfs_free_marks(struct super_block *sb);
+
+/* ---- alloc.c: space ------------------------------------------------------- */
+
+/*
+ * Between 1 and want units of `unit` blocks each that stand together, near goal.
+ * reserve: blocks that must stay free.  -ENOSPC.
+ */
+int uhsfs_alloc(struct super_block *sb, u64 goal, u32 want, u32 unit, u64 reserve, u64 *block,
+		u32 *got);
+void uhsfs_free_now(struct super_block *sb, u64 block, u32 count);
+void uhsfs_give_up(struct uhsfs_dslot *dslot, u64 block, u32 count);
+int uhsfs_write_groups(struct uhsfs_writes *writes);
+void uhsfs_groups_durable(struct super_block *sb);
+void uhsfs_free_groups(struct super_block *sb);
+
+/* ---- chunks.c: slots ------------------------------------------------------ */
+
+struct uhsfs_new_slot {
+	u64 ino;
+	u32 gen;
+	u64 nonce;
+	u64 name_seq_max;
+};
+
+int uhsfs_slot_alloc(struct super_block *sb, u64 near, struct uhsfs_new_slot *slot);
+void uhsfs_slot_release(struct super_block *sb, u64 ino);
+int uhsfs_slot_durable(struct super_block *sb, u64 ino, bool in_use);
+bool uhsfs_slot_was_written(struct super_block *sb, u64 ino, struct uhsfs_chunk_info *chunk);
+int uhsfs_write_tables(struct uhsfs_writes *writes, bool all);
+void uhsfs_tables_durable(struct super_block *sb);
+void uhsfs_free_tables(struct super_block *sb);
+int uhsfs_table_get(struct super_block *sb, u64 chunk, struct uhsfs_chunk_info *info);
+
+/* ---- dslot.c -------------------------------------------------------------- */
+
+struct uhsfs_dslot *uhsfs_dslot_find(struct super_block *sb, u64 ino);
+struct uhsfs_dslot *uhsfs_dslot_get(struct inode *inode);
+int uhsfs_touch(struct inode *inode);
+int uhsfs_touch_locked(struct super_block *sb, struct uhsfs_dslot *dslot, u64 op);
+void uhsfs_dslot_durable(struct super_block *sb, struct uhsfs_dslot *dslot, u64 op,
+			 struct list_head *unpin);
+void uhsfs_dslot_maybe_free(struct super_block *sb, struct uhsfs_dslot *dslot);
+int uhsfs_load_names(struct inode *inode);
+struct uhsfs_own_name *uhsfs_own_name(struct uhsfs_dslot *dslot, const struct uhsfs_claim *claim);
+int uhsfs_in_memory(struct super_block *sb, u64 ino, u32 gen, const struct uhsfs_claim *claim);
+
+/* ---- commit.c, checkpoint.c ----------------------------------------------- */
+
+/* Commit the slot's newest image and what it waits for. */
+int uhsfs_commit(struct super_block *sb, u64 ino);
+int uhsfs_commit_all(struct super_block *sb);
+int uhsfs_commit_entries(struct inode *dir);
+int uhsfs_checkpoint(struct super_block *sb);
+int uhsfs_rw_start(struct super_block *sb);
+void uhsfs_rw_stop(struct super_block *sb);
+void uhsfs_rw_fail(struct super_block *sb, const char *what, int err);
+
+/* ---- bucket.c ------------------------------------------------------------- */
+
+int uhsfs_dir_insert_entry(struct inode *dir, const struct qstr *name, u64 ino, u32 gen, u8 type);
+void uhsfs_dir_remove_entry(struct inode *dir, const struct qstr *name, u64 ino, u32 gen);
+int uhsfs_dir_create(struct inode *dir);
+int uhsfs_write_new_buckets(struct inode *dir, struct uhsfs_writes *writes);
+int uhsfs_write_old_buckets(struct inode *dir, struct uhsfs_writes *writes);
+bool uhsfs_buckets_durable(struct inode *dir);
+void uhsfs_publish(struct inode *dir);
+void uhsfs_drop_buckets(struct inode *dir);
+
+/* ---- map.c: extents in memory --------------------------------------------- */
+
+int uhsfs_load_extents(struct inode *inode);
+int uhsfs_list_room(struct inode *inode, u32 more);
+
+/* ---- build.c: images ------------------------------------------------------ */
+
+/* Build the image of a slot; nodes of trees that it needs are written with `writes`. */
+int uhsfs_compose(struct uhsfs_dslot *dslot, void *image, struct uhsfs_writes *writes);
+int uhsfs_give_up_tree(struct super_block *sb, struct uhsfs_dslot *dslot, struct inode *inode,
+		       const void *root, bool names, u32 *count);
+
+/* The slot's block as last written: up to date, with a reference. */
+struct folio *uhsfs_slot_block(struct super_block *sb, u64 ino,
+			       const struct uhsfs_chunk_info *chunk);
+
+/* Copy the used part of an image to the inode. */
+int uhsfs_keep_image(struct uhsfs_inode_info *info, const struct uhsfs_slot_view *view);
+
+/* ---- create.c, write.c ---------------------------------------------------- */
+
+/* The inode has no name and nobody uses it: its slot becomes FREE. */
+void uhsfs_free_evicted(struct inode *inode);
+void uhsfs_forget_dslot(struct inode *inode);
+
+extern struct workqueue_struct *uhsfs_wq;
+void uhsfs_ioend_work(struct work_struct *work);
+int uhsfs_iomap_write(struct inode *inode, loff_t offset, loff_t length, unsigned int flags,
+		      struct iomap *iomap);
+int uhsfs_setattr(struct uhsfs_idmap *idmap, struct dentry *dentry, struct iattr *attr);
+ssize_t uhsfs_write_iter(struct kiocb *iocb, struct iov_iter *from);
+int uhsfs_file_mmap(struct file *file, struct vm_area_struct *vma);
+int uhsfs_writepages(struct address_space *mapping, struct writeback_control *wbc);
+int uhsfs_uninline(struct inode *inode);
+int uhsfs_create(struct uhsfs_idmap *idmap, struct inode *dir, struct dentry *dentry, umode_t mode,
+		 bool excl);
+int uhsfs_mknod(struct uhsfs_idmap *idmap, struct inode *dir, struct dentry *dentry, umode_t mode,
+		dev_t dev);
+int uhsfs_mkdir(struct uhsfs_idmap *idmap, struct inode *dir, struct dentry *dentry, umode_t mode);
+int uhsfs_symlink(struct uhsfs_idmap *idmap, struct inode *dir, struct dentry *dentry,
+		  const char *target);
+int uhsfs_link(struct dentry *old, struct inode *dir, struct dentry *dentry);
+int uhsfs_unlink(struct inode *dir, struct dentry *dentry);
+int uhsfs_rmdir(struct inode *dir, struct dentry *dentry);
+bool uhsfs_freed_in_memory(struct super_block *sb, u64 ino);
+int uhsfs_sync_fs(struct super_block *sb, int wait);
+
+#endif /* UHSFS_RW_H */
