@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
-# settings: where=host timeout=300
+# settings: where=host timeout=300 suite=check
 # A tree larger than the machine's memory is read twice, by many readers at once: everything is right
 # and nothing is killed.  The image is made on the host, where there is room for it.
 # shellcheck source=selftests/lib/tap.sh
