@@ -251,7 +251,6 @@ bool has_fault(const std::vector<std::string> &lines) {
 
 void check_case(Context &c, Results &results, const std::string &shape) {
     const int error = c.disk.mount("");
-    std::string text;
 
     if (error != 0 && !c.anything && error != c.mount_error)
         results.problem(shape, fmt::format("mount: {}", std::strerror(error)));

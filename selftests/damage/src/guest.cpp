@@ -66,15 +66,16 @@ void Results::end() {
     std::fflush(stdout);
 }
 
-int run(const std::vector<std::string> &command, std::string *output) {
+int run(std::vector<std::string> command, std::string *output) {
     std::vector<char *> argv;
     std::array<int, 2> ends = {};
     std::array<char, 4096> buffer = {};
     int status = 0;
     ssize_t got = 0;
 
-    for (const std::string &word : command)
-        argv.push_back(const_cast<char *>(word.c_str()));
+    argv.reserve(command.size() + 1);
+    for (std::string &word : command)
+        argv.push_back(word.data());
     argv.push_back(nullptr);
     if (::pipe2(ends.data(), O_CLOEXEC) != 0)
         failed("pipe");

@@ -82,7 +82,7 @@ void clear_log();
 std::vector<std::string> read_log();
 
 // Exit status of a program, -1 if it did not exit; what it printed is appended.
-int run(const std::vector<std::string> &command, std::string *output);
+int run(std::vector<std::string> command, std::string *output);
 
 // The three kinds of tests.
 int test_damage(std::vector<std::unique_ptr<Disk>> &disks);

@@ -45,7 +45,9 @@ class Image {
 public:
     explicit Image(const std::string &path);
     Image(const Image &) = delete;
+    Image(Image &&) = delete;
     Image &operator=(const Image &) = delete;
+    Image &operator=(Image &&) = delete;
     ~Image();
 
     [[nodiscard]] const std::string &path() const { return path_; }

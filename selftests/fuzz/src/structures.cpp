@@ -21,7 +21,7 @@ struct Field {
 };
 
 #define FIELD(type, member) \
-    Field { offsetof(type, member), sizeof(static_cast<type *>(nullptr)->member) }
+    Field { offsetof(type, member), sizeof(type::member) }
 
 constexpr std::array header_fields = {
     FIELD(uhsfs_header, fsid),      FIELD(uhsfs_header, block), FIELD(uhsfs_header, owner_ino),
