@@ -163,6 +163,27 @@ int uhsfs_alloc(struct super_block *sb, u64 goal, u32 want, u32 unit, u64 reserv
 	return -ENOSPC;
 }
 
+int uhsfs_use_blocks(struct super_block *sb, u64 block, u64 count)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+
+	lockdep_assert_held(&rw->lock);
+	for (; count; block++, count--) {
+		struct uhsfs_group *group = get_group(sb, block / UHSFS_GROUP_BLOCKS);
+		u32 bit = block % UHSFS_GROUP_BLOCKS;
+
+		if (IS_ERR(group))
+			return PTR_ERR(group);
+		if (uhsfs_map_test(group->bits, bit))
+			continue;
+		uhsfs_map_set(group->bits, bit);
+		group->free--;
+		group->dirty = true;
+		rw->free_blocks--;
+	}
+	return 0;
+}
+
 /* ---- giving back ---------------------------------------------------------- */
 
 void uhsfs_free_now(struct super_block *sb, u64 block, u32 count)
@@ -242,7 +263,8 @@ int uhsfs_write_groups(struct uhsfs_writes *writes)
 
 			if (!page)
 				return -ENOMEM;
-			uhsfs_write_home(writes, page, uhsfs_bitmap_home(uhsfs_geo(sb), number, half),
+			uhsfs_write_home(writes, page,
+					 uhsfs_bitmap_home(uhsfs_geo(sb), number, half),
 					 group->next[half], 0, seal_bitmap, &seal);
 		}
 		group->dirty = false;

@@ -106,7 +106,9 @@ static int accept_one(const struct uhsfs_home *home, const struct copy *copies, 
 	if (bad->err != -EUCLEAN)
 		return bad->err;
 	*fault = bad->fault;
-	return home->torn_ok ? valid : -EUCLEAN;
+	if (!home->torn_ok)
+		return -EUCLEAN;
+	return valid;
 }
 
 /*
@@ -305,6 +307,7 @@ static int scan_home(struct super_block *sb, struct uhsfs_home_scan *scan, u32 i
 	chosen = choose(scan->home, copies, count, &fault);
 	if (chosen < 0)
 		return scan->each(scan, index, NULL, chosen, &fault);
+	scan->torn = count > 1 && copies[1 - chosen].err;
 	return scan->each(scan, index, copies[chosen].image, 0, NULL);
 }
 

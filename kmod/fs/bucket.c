@@ -388,9 +388,10 @@ void uhsfs_dir_remove_entry(struct inode *dir, const struct qstr *name, u64 ino,
 	uhsfs_chain_start(&chain, dir, uhsfs_dir_bucket(hash, info->dir.buckets));
 	while (logical = chain.logical, uhsfs_chain_next(&chain) > 0) {
 		struct uhsfs_dirent e;
-		int at;
+		int at = uhsfs_bucket_find_exact(chain.bucket, hash, name->name, name->len, ino,
+						 gen);
 
-		if (uhsfs_bucket_find_exact(chain.bucket, hash, name->name, name->len, ino, gen) < 0)
+		if (at < 0)
 			continue;
 		down_write(&info->lock);
 		if (keep_bucket(dir, logical, chain.folio, false)) {

@@ -143,14 +143,20 @@ int uhsfs_give_up_tree(struct super_block *sb, struct uhsfs_dslot *dslot, struct
 		return 0;
 	uhsfs_nodes_init(&nodes, sb);
 	if (names) {
-		const struct uhsfs_names_visitor visitor = { .node = give_up_node, .ctx = &giving_up };
+		const struct uhsfs_names_visitor visitor = {
+			.node = give_up_node,
+			.ctx = &giving_up,
+		};
 		struct uhsfs_names tree;
 
 		uhsfs_names_init(&tree, uhsfs_geo(sb), &uhsfs_node_ops, &nodes, inode->i_ino,
 				 inode->i_generation, root);
 		err = uhsfs_names_walk(&tree, &visitor, &entries);
 	} else {
-		const struct uhsfs_etree_visitor visitor = { .node = give_up_node, .ctx = &giving_up };
+		const struct uhsfs_etree_visitor visitor = {
+			.node = give_up_node,
+			.ctx = &giving_up,
+		};
 		struct uhsfs_etree tree;
 
 		uhsfs_etree_init(&tree, uhsfs_geo(sb), &uhsfs_node_ops, &nodes, inode->i_ino,
@@ -211,7 +217,8 @@ static int compare_claims(const void *a, const void *b, const void *geo)
 }
 
 /* All but the first name, in order of the tree. */
-static struct uhsfs_claim *further_names(struct uhsfs_dslot *dslot, const struct uhsfs_geometry *geo)
+static struct uhsfs_claim *further_names(struct uhsfs_dslot *dslot,
+					 const struct uhsfs_geometry *geo)
 {
 	u32 count = dslot->name_count - 1;
 	struct uhsfs_claim *claims = kvmalloc_array(count, sizeof(*claims), GFP_NOFS);

@@ -229,8 +229,9 @@ static void free_rw(struct super_block *sb)
 }
 
 /*
- * Nothing is marked, so everything up to the superblock's seq is checkpointed: this
- * mount's first epoch is the one after it.
+ * This mount's first epoch is the one after the superblock's seq.  If nothing is marked,
+ * everything before it is checkpointed; else recovery comes first, which writes in this
+ * epoch, but marks in the newest live map.
  */
 int uhsfs_rw_start(struct super_block *sb)
 {
@@ -243,15 +244,21 @@ int uhsfs_rw_start(struct super_block *sb)
 		return -ENOMEM;
 	sbi->rw = rw;
 	rw->epoch = epoch + 1;
+	rw->map_epoch = sbi->unclean ? sbi->live_epoch : rw->epoch;
+	rw->recovering = sbi->unclean;
 	rw->free_blocks = sbi->super.free_blocks;
 	rw->used_slots = sbi->super.used_slots;
 	rw->super_next = sbi->super_copy ? 0 : 1;
 	sbi->super.mounts++;
 	sbi->super.mounted_ns = ktime_get_real_ns();
-	/* Whatever is used from now on is in a group of this number or less. */
-	err = uhsfs_write_super(sb, epoch);
+	/* What is not recovered stays marked: the epoch is that of the last checkpoint. */
+	err = uhsfs_write_super(sb, sbi->unclean ? sbi->super.epoch : epoch);
+	if (err)
+		uhsfs_notice(sb, "cannot write the superblock (error %d)", err);
+	else if (sbi->unclean)
+		err = uhsfs_recover_and_write(sb);
 	if (err) {
-		uhsfs_err(sb, "cannot write the superblock (error %d)", err);
+		uhsfs_drop_dslots(sb);
 		free_rw(sb);
 		return err;
 	}
@@ -264,7 +271,8 @@ void uhsfs_rw_stop(struct super_block *sb)
 	struct uhsfs_rw *rw = uhsfs_rw(sb);
 
 	cancel_delayed_work_sync(&rw->work);
-	if (rw->dirty_count || !xa_empty(&rw->dirty_dirs))
+	if (!rw->failed && (rw->dirty_count || !xa_empty(&rw->dirty_dirs)))
 		uhsfs_checkpoint(sb);
+	uhsfs_drop_dslots(sb);
 	free_rw(sb);
 }

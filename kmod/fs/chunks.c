@@ -258,6 +258,53 @@ int uhsfs_slot_durable(struct super_block *sb, u64 ino, bool in_use)
 	return 0;
 }
 
+/* Recovery read the slot: this is how it stands on the device. */
+int uhsfs_slot_found(struct super_block *sb, u64 ino, bool in_use)
+{
+	const struct uhsfs_geometry *geo = uhsfs_geo(sb);
+	u64 bit = 1ULL << uhsfs_ino_index(geo, ino);
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+	struct uhsfs_table *table;
+	u32 index;
+
+	table = get_table(sb, uhsfs_ino_chunk(geo, ino), &index);
+	if (IS_ERR(table))
+		return PTR_ERR(table);
+	if (in_use && !(table->taken[index] & bit))
+		rw->used_slots++;
+	if (!in_use && table->taken[index] & bit)
+		rw->used_slots--;
+	if (in_use)
+		table->taken[index] |= bit;
+	else
+		table->taken[index] &= ~bit;
+	return uhsfs_slot_durable(sb, ino, in_use);
+}
+
+/* Recovery: chunks up to `end` were made, those after the checkpoint are not in bit maps. */
+int uhsfs_chunks_found(struct super_block *sb, u64 end)
+{
+	struct uhsfs_sb_info *sbi = uhsfs_sb(sb);
+	u64 number = sbi->super.chunks_used;
+	int err = 0;
+
+	sbi->super.chunks_used = max(number, end);
+	for (; !err && number < end; number++) {
+		struct uhsfs_chunk_info chunk;
+		struct uhsfs_table *table;
+		u32 index;
+
+		table = get_table(sb, number, &index);
+		if (IS_ERR(table))
+			return PTR_ERR(table);
+		uhsfs_chunk_decode(&table->block.chunk[index], &chunk);
+		if (chunk.block)
+			err = uhsfs_use_blocks(sb, chunk.block,
+					       uhsfs_chunk_blocks(&sbi->super.geo));
+	}
+	return err;
+}
+
 /* Was the home of the slot's block ever written? */
 bool uhsfs_slot_was_written(struct super_block *sb, u64 ino, struct uhsfs_chunk_info *chunk)
 {

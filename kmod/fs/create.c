@@ -152,7 +152,7 @@ static int claim_name(struct inode *inode, struct inode *dir, const struct qstr 
 	return err;
 }
 
-static void remove_own(struct uhsfs_dslot *dslot, struct uhsfs_own_name *own)
+void uhsfs_remove_own(struct uhsfs_dslot *dslot, struct uhsfs_own_name *own)
 {
 	u32 i = 0;
 
@@ -197,7 +197,7 @@ static int leave_once(struct inode *inode, struct inode *dir, const struct qstr 
 		err = record(sb, change, dslot, parent, name, first);
 	}
 	if (!err) {
-		remove_own(dslot, own);
+		uhsfs_remove_own(dslot, own);
 		dslot->name_seq_max = change->change.op;
 		uhsfs_touch_locked(sb, dslot, change->change.op);
 		uhsfs_touch_locked(sb, parent, change->change.op);
@@ -578,7 +578,8 @@ void uhsfs_free_evicted(struct inode *inode)
 		uhsfs_extent_decode(&info->list.extent[i], &ext);
 		uhsfs_give_up(dslot, ext.physical, ext.len * info->list.scale);
 	}
-	uhsfs_give_up_tree(sb, dslot, inode, info->view.value[UHSFS_TLV_EXTENT_ROOT], false, &count);
+	uhsfs_give_up_tree(sb, dslot, inode, info->view.value[UHSFS_TLV_EXTENT_ROOT], false,
+			   &count);
 	uhsfs_give_up_tree(sb, dslot, inode, info->view.value[UHSFS_TLV_NAMES], true, &count);
 	give_up_xattrs(inode, dslot);
 	dslot->free = true;

@@ -162,6 +162,46 @@ void uhsfs_dslot_durable(struct super_block *sb, struct uhsfs_dslot *dslot, u64 
 	uhsfs_dslot_maybe_free(sb, dslot);
 }
 
+/* Nothing is written any more: let go of everything. */
+void uhsfs_drop_dslots(struct super_block *sb)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+	struct uhsfs_given_up *run, *more;
+	struct uhsfs_dslot *dslot;
+	struct inode *inode;
+	unsigned long ino;
+
+	WRITE_ONCE(rw->failed, true);
+	xa_for_each(&rw->dirty_dirs, ino, inode) {
+		xa_erase(&rw->dirty_dirs, ino);
+		uhsfs_drop_buckets(inode);
+		iput(inode);
+	}
+	xa_for_each(&rw->dslots, ino, dslot) {
+		if (!dslot->pinned)
+			continue;
+		dslot->pinned = false;
+		/* Keeps the dslot; eviction changes nothing once the filesystem has failed. */
+		dslot->refs++;
+		iput(dslot->inode);
+	}
+	mutex_lock(&rw->lock);
+	xa_for_each(&rw->dslots, ino, dslot) {
+		struct uhsfs_order_change *change, *next;
+
+		list_for_each_entry_safe(change, next, &dslot->order.changes, of_slot)
+			kfree(container_of(change, struct uhsfs_name_change, change));
+		list_for_each_entry_safe(run, more, &dslot->given_up, list)
+			kfree(run);
+		for (u32 i = 0; i < dslot->name_count; i++)
+			kfree(dslot->names[i]);
+		kfree(dslot->names);
+		xa_erase(&rw->dslots, ino);
+		kfree(dslot);
+	}
+	mutex_unlock(&rw->lock);
+}
+
 /* ---- names ---------------------------------------------------------------- */
 
 struct loading {

@@ -29,7 +29,7 @@ u64 uhsfs_next_op(struct super_block *sb)
 static struct uhsfs_marks *get_marks(struct super_block *sb, u64 chunk, u32 *bit)
 {
 	struct uhsfs_rw *rw = uhsfs_rw(sb);
-	unsigned int which = rw->epoch & 1;
+	unsigned int which = rw->map_epoch & 1;
 	struct uhsfs_marks *marks;
 	struct uhsfs_place place;
 	int err;
@@ -45,8 +45,10 @@ static struct uhsfs_marks *get_marks(struct super_block *sb, u64 chunk, u32 *bit
 		return ERR_PTR(-ENOMEM);
 	marks->first = place.first;
 	marks->home = place.home;
-	marks->next = 2;
-	err = xa_err(xa_store(&rw->marks[which], place.first, marks, GFP_NOFS));
+	/* A retired map is overwritten as any home is: one copy stays valid. */
+	err = uhsfs_map_next_copy(sb, chunk, which, &marks->next);
+	if (!err)
+		err = xa_err(xa_store(&rw->marks[which], place.first, marks, GFP_NOFS));
 	if (err) {
 		kfree(marks);
 		return ERR_PTR(err);
@@ -98,7 +100,7 @@ int uhsfs_write_marks(struct uhsfs_writes *writes)
 
 	lockdep_assert_held(&rw->lock);
 	for (unsigned int which = 0; which < 2; which++) {
-		u32 epoch = (rw->epoch & 1) == which ? rw->epoch : rw->epoch - 1;
+		u32 epoch = (rw->map_epoch & 1) == which ? rw->map_epoch : rw->map_epoch - 1;
 		struct uhsfs_marks *marks;
 		unsigned long first;
 
@@ -112,7 +114,8 @@ int uhsfs_write_marks(struct uhsfs_writes *writes)
 			if (!page)
 				return -ENOMEM;
 			seal.seq = uhsfs_next_op(sb);
-			uhsfs_write_home(writes, page, marks->home, marks->next, 0, seal_intent, &seal);
+			uhsfs_write_home(writes, page, marks->home, marks->next, 0, seal_intent,
+					 &seal);
 			marks->dirty = false;
 			xa_set_mark(&rw->marks[which], first, XA_MARK_0);
 		}
@@ -161,7 +164,11 @@ int uhsfs_open_epoch(struct super_block *sb)
 	lockdep_assert_held(&rw->lock);
 	rw->epoch++;
 	rw->counter = 0;
-	xa_for_each(&rw->marks[rw->epoch & 1], first, marks) {
+	/* Recovery's marks go to the newest map that is live, up to its end. */
+	if (rw->recovering)
+		return 0;
+	rw->map_epoch = rw->epoch;
+	xa_for_each(&rw->marks[rw->map_epoch & 1], first, marks) {
 		memset(marks->bits, 0, sizeof(marks->bits));
 		marks->dirty = false;
 	}
@@ -170,6 +177,88 @@ int uhsfs_open_epoch(struct super_block *sb)
 			err = uhsfs_mark(sb, ino);
 	}
 	return err;
+}
+
+/* Recovery: what the live maps mark, in the newest of them. */
+int uhsfs_adopt_marks(struct super_block *sb)
+{
+	struct uhsfs_sb_info *sbi = uhsfs_sb(sb);
+	unsigned long first;
+	const u8 *bits;
+
+	lockdep_assert_held(&sbi->rw->lock);
+	xa_for_each(&sbi->marked, first, bits) {
+		struct uhsfs_marks *marks;
+		u32 bit;
+
+		marks = get_marks(sb, first, &bit);
+		if (IS_ERR(marks))
+			return PTR_ERR(marks);
+		memcpy(marks->bits, bits, sizeof(marks->bits));
+		marks->dirty = true;
+	}
+	return 0;
+}
+
+struct seal_suspects {
+	struct super_block *sb;
+	const u8 *marked, *suspect;
+	u64 first;
+	u64 seq;
+};
+
+static void seal_suspects(struct page *page, u64 block, void *ctx)
+{
+	const struct seal_suspects *seal = ctx;
+	const struct uhsfs_map_id id = {
+		.kind = UHSFS_MAP_SUSPECT,
+		.block = block,
+		.index = seal->first,
+	};
+	struct uhsfs_map_block *map = page_address(page);
+
+	uhsfs_map_init(map, uhsfs_geo(seal->sb), &id, seal->seq, 0);
+	for (u32 i = 0; i < sizeof(map->bits); i++)
+		map->bits[i] = seal->marked[i] | (seal->suspect ? seal->suspect[i] : 0);
+	uhsfs_map_seal(map);
+}
+
+/* Recovery: marked chunks are suspect from now on. */
+int uhsfs_write_suspects(struct super_block *sb)
+{
+	struct uhsfs_sb_info *sbi = uhsfs_sb(sb);
+	struct uhsfs_writes writes;
+	unsigned long first;
+	const u8 *bits;
+	int err = 0, wait;
+
+	uhsfs_writes_start(&writes, sb);
+	xa_for_each(&sbi->marked, first, bits) {
+		struct seal_suspects seal = {
+			.sb = sb,
+			.marked = bits,
+			.suspect = xa_load(&sbi->suspect, first),
+			.first = first,
+		};
+		struct uhsfs_place place;
+		struct page *page;
+		u8 next;
+
+		err = uhsfs_map_next_copy(sb, first, UHSFS_MAP_WHICH_SUSPECT, &next);
+		page = err ? NULL : uhsfs_image_page();
+		if (!page) {
+			err = err ?: -ENOMEM;
+			break;
+		}
+		mutex_lock(&sbi->rw->lock);
+		seal.seq = uhsfs_next_op(sb);
+		mutex_unlock(&sbi->rw->lock);
+		uhsfs_chunk_map_place(&sbi->super, first, UHSFS_MAP_WHICH_SUSPECT, &place);
+		uhsfs_write_home(&writes, page, place.home, next, 0, seal_suspects, &seal);
+	}
+	wait = uhsfs_writes_wait(&writes);
+	err = err ?: wait;
+	return err ?: blkdev_issue_flush(sb->s_bdev);
 }
 
 /* ---- superblock ----------------------------------------------------------- */
@@ -193,8 +282,8 @@ int uhsfs_write_super(struct super_block *sb, u32 epoch)
 	}
 	mutex_lock(&rw->lock);
 	sbi->super.epoch = epoch;
-	/* Two epochs may be open at a time. */
-	sbi->super.seq = max(sbi->super.seq + 1, uhsfs_seq_make(epoch + 2, 0));
+	/* The next epoch may be opened before the next superblock. */
+	sbi->super.seq = max(sbi->super.seq + 1, uhsfs_seq_make(rw->epoch + 1, 0));
 	sbi->super.free_blocks = rw->free_blocks;
 	sbi->super.used_slots = rw->used_slots;
 	*super = sbi->super;

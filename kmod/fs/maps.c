@@ -107,6 +107,8 @@ struct map_scan {
 	const struct uhsfs_segment_info *segment;
 	unsigned int which;	/* 0, 1 or UHSFS_MAP_WHICH_SUSPECT */
 	struct uhsfs_map_id id;
+	u32 skip;		/* blocks of the map before the first one that is read */
+	u8 copy;		/* that counts, of the last one */
 };
 
 static int map_check(const struct uhsfs_home *home, const void *image, u64 block, u64 *seq,
@@ -128,6 +130,7 @@ static int prepare_map(struct uhsfs_home_scan *base, u32 index)
 	bool suspect = scan->which == UHSFS_MAP_WHICH_SUSPECT;
 	u64 start = suspect ? segment->suspect : segment->intent[scan->which];
 
+	index += scan->skip;
 	scan->home.block = start + (u64)index * uhsfs_geo(scan->sb)->homes;
 	scan->home.id = scan->home.block;
 	scan->id.index = segment->first_chunk + (u64)index * UHSFS_MAP_BITS;
@@ -166,6 +169,8 @@ static int take_map(struct uhsfs_home_scan *base, u32 index, const void *image, 
 	if (!map->set || (!suspect && !uhsfs_map_live(map, sbi->super.epoch)))
 		return 0;
 	sbi->unclean |= !suspect;
+	if (!suspect)
+		sbi->live_epoch = max(sbi->live_epoch, le32_to_cpu(map->epoch));
 	return add_bits(suspect ? &sbi->suspect : &sbi->marked, scan->id.index, map->bits);
 }
 
@@ -190,6 +195,50 @@ static int load_map(struct super_block *sb, const struct uhsfs_segment_info *seg
 
 	return uhsfs_scan_homes(sb, start, DIV_ROUND_UP(segment->chunks, UHSFS_MAP_BITS),
 				&scan.scan);
+}
+
+static int take_copy(struct uhsfs_home_scan *base, u32 index, const void *image, int err,
+		     const struct uhsfs_fault *fault)
+{
+	struct map_scan *scan = container_of(base, struct map_scan, scan);
+	const struct uhsfs_map_block *map = image;
+
+	if (err)
+		return map_failed(scan, err, fault);
+	scan->copy = le64_to_cpu(map->h.block) - scan->home.block;
+	return 0;
+}
+
+int uhsfs_map_next_copy(struct super_block *sb, u64 chunk, unsigned int which, u8 *next)
+{
+	const struct uhsfs_super_info *super = &uhsfs_sb(sb)->super;
+	const struct uhsfs_segment_info *segment = uhsfs_super_segment(super, chunk);
+	bool suspect = which == UHSFS_MAP_WHICH_SUSPECT;
+	struct map_scan scan = {
+		.scan = { .home = &scan.home, .prepare = prepare_map, .each = take_copy },
+		.home = {
+			.object = suspect ? "suspect map" : "intent map",
+			.record_size = UHSFS_BLOCK_SIZE,
+			.torn_ok = true,
+			.check = map_check,
+		},
+		.sb = sb,
+		.segment = segment,
+		.which = which,
+		.id = { .kind = suspect ? UHSFS_MAP_SUSPECT : UHSFS_MAP_INTENT },
+		.skip = segment ? (chunk - segment->first_chunk) / UHSFS_MAP_BITS : 0,
+	};
+	struct uhsfs_place place;
+	int err;
+
+	*next = 0;
+	if (!uhsfs_chunk_map_place(super, chunk, which, &place))
+		return -EINVAL;
+	if (super->geo.homes == 1)
+		return 0;
+	err = uhsfs_scan_homes(sb, place.home, 1, &scan.scan);
+	*next = 1 - scan.copy;
+	return err;
 }
 
 int uhsfs_load_maps(struct super_block *sb)

@@ -9,19 +9,7 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
-#include "uhsfs.h"
-
-#include "core/recover.h"
-
-struct recovery {
-	struct uhsfs_recovery core;
-	struct super_block *sb;
-	struct uhsfs_overlay *overlay;	/* being built */
-	u32 slot_room;
-	u32 intent_room;
-	u8 *types;			/* DT_... of each slot */
-	struct uhsfs_rec_intent *intents;
-};
+#include "recovery.h"
 
 /* ---- arrays that grow ----------------------------------------------------- */
 
@@ -45,7 +33,7 @@ static int grow(void **array, u32 count, u32 *room, size_t size)
 	return 0;
 }
 
-static void free_recovery(struct recovery *r)
+static void free_recovery(struct uhsfs_recovery_run *r)
 {
 	kvfree(r->core.slots);
 	kvfree(r->core.names);
@@ -54,13 +42,17 @@ static void free_recovery(struct recovery *r)
 	kvfree(r->core.scratch);
 	kvfree(r->intents);
 	kvfree(r->types);
+	kvfree(r->states);
+	kvfree(r->valid);
+	xa_destroy(&r->torn);
 	uhsfs_overlay_free(r->overlay);
 	kfree(r);
 }
 
 /* ---- step 1: what slots say ----------------------------------------------- */
 
-static int add_slot(struct recovery *r, const struct uhsfs_rec_slot *slot, u8 type)
+static int add_slot(struct uhsfs_recovery_run *r, const struct uhsfs_rec_slot *slot, u8 type,
+		    bool valid)
 {
 	struct uhsfs_recovery *core = &r->core;
 	u32 room = r->slot_room;
@@ -75,7 +67,17 @@ static int add_slot(struct recovery *r, const struct uhsfs_rec_slot *slot, u8 ty
 	err = grow((void **)&r->types, core->slot_count, &room, sizeof(*r->types));
 	if (err)
 		return err;
+	room = r->slot_room;
+	err = grow((void **)&r->states, core->slot_count, &room, sizeof(*r->states));
+	if (err)
+		return err;
+	room = r->slot_room;
+	err = grow((void **)&r->valid, core->slot_count, &room, sizeof(*r->valid));
+	if (err)
+		return err;
 	r->slot_room = room;
+	r->states[core->slot_count] = slot->state;
+	r->valid[core->slot_count] = valid;
 	core->slots[core->slot_count] = *slot;
 	core->slots[core->slot_count].first_name = core->name_count;
 	r->types[core->slot_count++] = type;
@@ -85,7 +87,7 @@ static int add_slot(struct recovery *r, const struct uhsfs_rec_slot *slot, u8 ty
 /* A name of the newest slot. */
 static int add_name(void *ctx, const struct uhsfs_claim *claim)
 {
-	struct recovery *r = ctx;
+	struct uhsfs_recovery_run *r = ctx;
 	struct uhsfs_recovery *core = &r->core;
 	struct uhsfs_rec_name *name;
 	int err;
@@ -113,7 +115,7 @@ static int add_name(void *ctx, const struct uhsfs_claim *claim)
 /* Told of a part of a names tree that cannot be used: the others count. */
 static int names_damaged(void *ctx, u64 block, int err, const struct uhsfs_fault *fault)
 {
-	struct recovery *r = ctx;
+	struct uhsfs_recovery_run *r = ctx;
 	struct uhsfs_rec_slot *slot = &r->core.slots[r->core.slot_count - 1];
 
 	if (err == -ENOMEM || err == -EINTR)
@@ -124,7 +126,7 @@ static int names_damaged(void *ctx, u64 block, int err, const struct uhsfs_fault
 	return 0;
 }
 
-static int add_names(struct recovery *r, const struct uhsfs_slot_view *view)
+static int add_names(struct uhsfs_recovery_run *r, const struct uhsfs_slot_view *view)
 {
 	const struct uhsfs_names_visitor visitor = {
 		.name = add_name,
@@ -153,7 +155,7 @@ static int add_names(struct recovery *r, const struct uhsfs_slot_view *view)
 	return err;
 }
 
-static int add_intent(struct recovery *r, const struct uhsfs_slot_view *view)
+static int add_intent(struct uhsfs_recovery_run *r, const struct uhsfs_slot_view *view)
 {
 	const struct uhsfs_intent *raw = view->value[UHSFS_TLV_INTENT];
 	struct uhsfs_rec_intent *intent;
@@ -183,7 +185,7 @@ static int add_intent(struct recovery *r, const struct uhsfs_slot_view *view)
 	return 0;
 }
 
-static int add_view(struct recovery *r, const struct uhsfs_slot_view *view)
+static int add_view(struct uhsfs_recovery_run *r, const struct uhsfs_slot_view *view)
 {
 	const struct uhsfs_attr *attr = &view->attr;
 	const struct uhsfs_rec_slot slot = {
@@ -195,7 +197,7 @@ static int add_view(struct recovery *r, const struct uhsfs_slot_view *view)
 	};
 	int err;
 
-	err = add_slot(r, &slot, uhsfs_mode_dtype(attr->mode));
+	err = add_slot(r, &slot, uhsfs_mode_dtype(attr->mode), true);
 	if (err || attr->state != UHSFS_SLOT_INODE || attr->ino == UHSFS_INO_INVALID)
 		return err;
 	err = add_names(r, view);
@@ -206,7 +208,7 @@ static int add_view(struct recovery *r, const struct uhsfs_slot_view *view)
 struct chunk_scan {
 	struct uhsfs_home_scan scan;
 	struct uhsfs_slot_home home;
-	struct recovery *r;
+	struct uhsfs_recovery_run *r;
 	u64 number;
 	struct uhsfs_chunk_info chunk;
 };
@@ -245,7 +247,7 @@ static int take_lost_block(struct chunk_scan *scan, u32 index, int err,
 			.generation = lost ? 0 : scan->chunk.gen_base,
 		};
 
-		err = add_slot(scan->r, &slot, DT_UNKNOWN);
+		err = add_slot(scan->r, &slot, DT_UNKNOWN, false);
 	}
 	return err;
 }
@@ -258,6 +260,9 @@ static int take_slots(struct uhsfs_home_scan *base, u32 index, const void *image
 
 	if (err)
 		return take_lost_block(scan, index, err, fault);
+	if (base->torn)
+		err = xa_err(xa_store(&scan->r->torn, scan->home.first_ino, xa_mk_value(1),
+				      GFP_NOFS));
 	for (u32 i = 0; !err && i < geo->slots_per_block; i++) {
 		const struct uhsfs_header *head = image + i * geo->slot_size;
 		const struct uhsfs_slot_id id = {
@@ -275,7 +280,7 @@ static int take_slots(struct uhsfs_home_scan *base, u32 index, const void *image
 	return err;
 }
 
-static int read_chunk(struct recovery *r, u64 number)
+static int read_chunk(struct uhsfs_recovery_run *r, u64 number)
 {
 	struct chunk_scan *scan = kzalloc(sizeof(*scan), GFP_KERNEL);
 	int err;
@@ -296,7 +301,7 @@ static int read_chunk(struct recovery *r, u64 number)
 	return err;
 }
 
-static int read_marked(struct recovery *r)
+static int read_marked(struct uhsfs_recovery_run *r)
 {
 	u64 chunk = 0;
 	int err = 0;
@@ -315,7 +320,7 @@ static int read_marked(struct recovery *r)
 
 static int outside(void *context, u64 ino, struct uhsfs_rec_outside *out)
 {
-	struct recovery *r = context;
+	struct uhsfs_recovery_run *r = context;
 	const struct uhsfs_geometry *geo = uhsfs_geo(r->sb);
 	struct uhsfs_chunk_info chunk;
 	struct uhsfs_slot_view view;
@@ -345,14 +350,14 @@ static int outside(void *context, u64 ino, struct uhsfs_rec_outside *out)
 
 static void event(void *context, const struct uhsfs_rec_event *event)
 {
-	struct recovery *r = context;
+	struct uhsfs_recovery_run *r = context;
 
 	if (event->what >= UHSFS_REC_DAMAGE)
 		uhsfs_corrupt(r->sb, event->ino, event->name ? "name" : "state", event->against,
 			      event->other_seq, uhsfs_rec_what_text(event->what));
 }
 
-static int run(struct recovery *r)
+static int run(struct uhsfs_recovery_run *r)
 {
 	struct uhsfs_recovery *core = &r->core;
 	u32 room = core->name_count + core->intent_count;
@@ -384,11 +389,6 @@ static int run(struct recovery *r)
 
 /* ---- the overlay ---------------------------------------------------------- */
 
-static bool gone(const struct uhsfs_rec_name *name)
-{
-	return name->fate == UHSFS_REC_LOST || name->fate == UHSFS_REC_DROPPED;
-}
-
 static struct uhsfs_claim claim_of(const struct uhsfs_rec_name *name)
 {
 	return (struct uhsfs_claim) {
@@ -400,7 +400,7 @@ static struct uhsfs_claim claim_of(const struct uhsfs_rec_name *name)
 	};
 }
 
-static int overlay_slot(struct recovery *r, const struct uhsfs_rec_slot *slot)
+static int overlay_slot(struct uhsfs_recovery_run *r, const struct uhsfs_rec_slot *slot)
 {
 	const struct uhsfs_rec_name *names = r->core.names + slot->first_name;
 	struct uhsfs_overlay_slot *out;
@@ -408,7 +408,7 @@ static int overlay_slot(struct recovery *r, const struct uhsfs_rec_slot *slot)
 	int err;
 
 	for (u32 i = 0; i < slot->names; i++)
-		lost += gone(&names[i]);
+		lost += uhsfs_name_gone(&names[i]);
 	out = kvzalloc(struct_size(out, lost, lost), GFP_KERNEL);
 	if (!out)
 		return -ENOMEM;
@@ -416,10 +416,10 @@ static int overlay_slot(struct recovery *r, const struct uhsfs_rec_slot *slot)
 	out->made = !out->freed && slot->changed & UHSFS_REC_MADE;
 	out->generation = slot->generation;
 	for (u32 i = 0; i < slot->names; i++)
-		if (gone(&names[i]))
+		if (uhsfs_name_gone(&names[i]))
 			out->lost[out->lost_count++] = claim_of(&names[i]);
 	out->nlink = -(s32)lost;
-	if (slot->gained != UHSFS_REC_NONE && !gone(&r->core.names[slot->gained])) {
+	if (slot->gained != UHSFS_REC_NONE && !uhsfs_name_gone(&r->core.names[slot->gained])) {
 		out->gained = claim_of(&r->core.names[slot->gained]);
 		out->nlink++;
 	}
@@ -430,7 +430,8 @@ static int overlay_slot(struct recovery *r, const struct uhsfs_rec_slot *slot)
 }
 
 /* A name that must stand in its directory: keep it unless it does. */
-static int overlay_name(struct recovery *r, struct inode *dir, const struct uhsfs_rec_name *name)
+static int overlay_name(struct uhsfs_recovery_run *r, struct inode *dir,
+			const struct uhsfs_rec_name *name)
 {
 	const struct uhsfs_rec_slot *owner = &r->core.slots[name->owner];
 	u8 type = owner->changed & UHSFS_REC_MADE ? DT_CHR : r->types[name->owner];
@@ -465,7 +466,7 @@ static int overlay_name(struct recovery *r, struct inode *dir, const struct uhsf
 }
 
 /* Names of one directory stand together in the order of insertion. */
-static int overlay_names(struct recovery *r)
+static int overlay_names(struct uhsfs_recovery_run *r)
 {
 	struct inode *dir = NULL;
 	u64 ino = UHSFS_INO_INVALID;
@@ -498,7 +499,7 @@ static int overlay_names(struct recovery *r)
 	return err;
 }
 
-static int build_overlay(struct recovery *r)
+static int build_overlay(struct uhsfs_recovery_run *r)
 {
 	int err = 0;
 
@@ -509,38 +510,55 @@ static int build_overlay(struct recovery *r)
 		err = overlay_names(r);
 	if (!err)
 		uhsfs_overlay_sort(r->sb, r->overlay);
+	r->inserted = r->overlay->count;
 	return err;
 }
 
-int uhsfs_recover_in_memory(struct super_block *sb)
+static int keep_overlay(struct uhsfs_recovery_run *r)
 {
-	struct recovery *r = kzalloc(sizeof(*r), GFP_KERNEL);
+	int err = build_overlay(r);
+
+	if (!err) {
+		uhsfs_sb(r->sb)->overlay = r->overlay;
+		r->overlay = NULL;
+	}
+	return err;
+}
+
+int uhsfs_run_recovery(struct super_block *sb, int (*apply)(struct uhsfs_recovery_run *r))
+{
+	struct uhsfs_recovery_run *r = kzalloc(sizeof(*r), GFP_KERNEL);
+	const u64 *events;
 	int err;
 
 	if (!r)
 		return -ENOMEM;
 	r->sb = sb;
+	xa_init(&r->torn);
 	r->overlay = uhsfs_overlay_alloc();
 	err = r->overlay ? read_marked(r) : -ENOMEM;
 	if (!err)
 		err = run(r);
 	if (!err)
-		err = build_overlay(r);
-	if (err == -EINTR) {
-		uhsfs_notice(sb, "recovery in memory was interrupted");
-	} else if (err) {
-		uhsfs_notice(sb, "recovery in memory failed (error %d): see what is on the device with norecovery",
+		err = apply(r);
+	events = r->core.events;
+	if (err == -EINTR)
+		uhsfs_notice(sb, "recovery was interrupted");
+	else if (err)
+		uhsfs_notice(sb, "recovery failed (error %d): ro,norecovery shows what is there",
 			     err);
-	} else {
-		const u64 *events = r->core.events;
-
-		uhsfs_notice(sb, "recovered in memory, nothing is written: %u slots read, %llu names lost, %llu dropped, %llu intents finished, %llu slots freed, %u entries inserted",
+	else
+		uhsfs_notice(sb, "recovered %s: %u slots read, %llu names lost, %llu dropped, %llu intents "
+			     "finished, %llu slots freed, %u entries inserted",
+			     sb_rdonly(sb) ? "in memory, nothing is written" : "on the device",
 			     r->core.slot_count, events[UHSFS_REC_NAME_LOST],
 			     events[UHSFS_REC_NAME_DROPPED], events[UHSFS_REC_INTENT_FINISHED],
-			     events[UHSFS_REC_SLOT_FREED], r->overlay->count);
-		uhsfs_sb(sb)->overlay = r->overlay;
-		r->overlay = NULL;
-	}
+			     events[UHSFS_REC_SLOT_FREED], r->inserted);
 	free_recovery(r);
 	return err;
+}
+
+int uhsfs_recover_in_memory(struct super_block *sb)
+{
+	return uhsfs_run_recovery(sb, keep_overlay);
 }

@@ -110,14 +110,16 @@ struct uhsfs_rw {
 	struct super_block *sb;
 	struct mutex commit_lock;
 	struct mutex lock;
-	u32 epoch;		/* open */
+	u32 epoch;		/* open: of operations and seqs */
+	u32 map_epoch;		/* of the map that operations mark: the same but in recovery */
+	bool recovering;
 	u32 counter;
 	struct uhsfs_order order;
 	struct list_head names[1 << UHSFS_ORDER_BITS];
 	struct xarray dslots;	/* by ino */
 	struct list_head dirty;
 	u32 dirty_count;
-	struct xarray dirty_dirs;	/* inodes with dirty buckets, by ino, each with a reference */
+	struct xarray dirty_dirs;	/* inodes with dirty buckets, by ino; references */
 	struct xarray groups;
 	struct xarray tables;	/* by first chunk */
 	struct xarray marks[2];	/* by first chunk; epoch e: e & 1 */
@@ -171,6 +173,8 @@ u8 uhsfs_next_copy(struct super_block *sb, u8 written);
 u64 uhsfs_next_op(struct super_block *sb);
 int uhsfs_mark(struct super_block *sb, u64 ino);
 int uhsfs_open_epoch(struct super_block *sb);
+int uhsfs_adopt_marks(struct super_block *sb);
+int uhsfs_write_suspects(struct super_block *sb);
 int uhsfs_write_marks(struct uhsfs_writes *writes);
 void uhsfs_marks_durable(struct super_block *sb);
 int uhsfs_write_super(struct super_block *sb, u32 epoch);
@@ -186,6 +190,9 @@ int uhsfs_alloc(struct super_block *sb, u64 goal, u32 want, u32 unit, u64 reserv
 		u32 *got);
 void uhsfs_free_now(struct super_block *sb, u64 block, u32 count);
 void uhsfs_give_up(struct uhsfs_dslot *dslot, u64 block, u32 count);
+
+/* Recovery: these blocks are in use, whatever the bit map says. */
+int uhsfs_use_blocks(struct super_block *sb, u64 block, u64 count);
 int uhsfs_write_groups(struct uhsfs_writes *writes);
 void uhsfs_groups_durable(struct super_block *sb);
 void uhsfs_free_groups(struct super_block *sb);
@@ -202,6 +209,8 @@ struct uhsfs_new_slot {
 int uhsfs_slot_alloc(struct super_block *sb, u64 near, struct uhsfs_new_slot *slot);
 void uhsfs_slot_release(struct super_block *sb, u64 ino);
 int uhsfs_slot_durable(struct super_block *sb, u64 ino, bool in_use);
+int uhsfs_slot_found(struct super_block *sb, u64 ino, bool in_use);
+int uhsfs_chunks_found(struct super_block *sb, u64 end);
 bool uhsfs_slot_was_written(struct super_block *sb, u64 ino, struct uhsfs_chunk_info *chunk);
 int uhsfs_write_tables(struct uhsfs_writes *writes, bool all);
 void uhsfs_tables_durable(struct super_block *sb);
@@ -219,6 +228,11 @@ void uhsfs_dslot_durable(struct super_block *sb, struct uhsfs_dslot *dslot, u64 
 void uhsfs_dslot_maybe_free(struct super_block *sb, struct uhsfs_dslot *dslot);
 int uhsfs_load_names(struct inode *inode);
 struct uhsfs_own_name *uhsfs_own_name(struct uhsfs_dslot *dslot, const struct uhsfs_claim *claim);
+void uhsfs_remove_own(struct uhsfs_dslot *dslot, struct uhsfs_own_name *own);
+void uhsfs_drop_dslots(struct super_block *sb);
+
+/* The descriptor on the device, in whatever state it is; not from memory. */
+int uhsfs_chunk_on_device(struct super_block *sb, u64 number, struct uhsfs_chunk_info *chunk);
 int uhsfs_in_memory(struct super_block *sb, u64 ino, u32 gen, const struct uhsfs_claim *claim);
 
 /* ---- commit.c, checkpoint.c ----------------------------------------------- */
@@ -229,6 +243,10 @@ int uhsfs_commit_all(struct super_block *sb);
 int uhsfs_commit_entries(struct inode *dir);
 int uhsfs_checkpoint(struct super_block *sb);
 int uhsfs_rw_start(struct super_block *sb);
+
+/* replay.c: recovery that writes; part of uhsfs_rw_start(). */
+int uhsfs_recover_and_write(struct super_block *sb);
+
 void uhsfs_rw_stop(struct super_block *sb);
 void uhsfs_rw_fail(struct super_block *sb, const char *what, int err);
 

@@ -60,6 +60,13 @@ struct folio *uhsfs_table_folio(struct super_block *sb, u64 chunk)
 
 int uhsfs_chunk_get(struct super_block *sb, u64 number, struct uhsfs_chunk_info *chunk)
 {
+	if (uhsfs_rw(sb) && !uhsfs_rw(sb)->recovering)
+		return uhsfs_table_get(sb, number, chunk);
+	return uhsfs_chunk_on_device(sb, number, chunk);
+}
+
+int uhsfs_chunk_on_device(struct super_block *sb, u64 number, struct uhsfs_chunk_info *chunk)
+{
 	struct uhsfs_sb_info *sbi = uhsfs_sb(sb);
 	const struct uhsfs_table_block *table;
 	struct uhsfs_place place;
@@ -69,8 +76,6 @@ int uhsfs_chunk_get(struct super_block *sb, u64 number, struct uhsfs_chunk_info 
 		return -ENOENT;
 	if (number >= sbi->super.chunks_used && !uhsfs_chunk_marked(sbi, number))
 		return -ENOENT;
-	if (sbi->rw)
-		return uhsfs_table_get(sb, number, chunk);
 	folio = uhsfs_table_folio(sb, number);
 	if (IS_ERR(folio))
 		return PTR_ERR(folio) == -ENODATA ? -ENOENT : PTR_ERR(folio);

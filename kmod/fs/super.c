@@ -274,7 +274,8 @@ static int recover(struct super_block *sb)
 	}
 	err = uhsfs_load_maps(sb);
 	sbi->crashed = sbi->unclean || sbi->suspect_all || !xa_empty(&sbi->suspect);
-	if (!err && sbi->unclean)
+	/* A mount that writes recovers on the device, once it may write. */
+	if (!err && sbi->unclean && sb_rdonly(sb))
 		err = uhsfs_recover_in_memory(sb);
 	return err;
 }
@@ -312,9 +313,9 @@ static int start_writing(struct fs_context *fc, struct super_block *sb)
 {
 	const struct uhsfs_sb_info *sbi = uhsfs_sb(sb);
 
-	if (sbi->crashed || sbi->blind) {
-		errorf(fc, "uhsfs: %s: not unmounted cleanly, and version " UHSFS_VERSION
-		       " recovers in memory only: use -o ro", fc->source);
+	if (sbi->blind) {
+		errorf(fc, "uhsfs: %s: norecovery is for reading only: use -o ro,norecovery",
+		       fc->source);
 		return -EROFS;
 	}
 	if (sbi->super.atomic == UHSFS_ATOMIC_DEVICE &&
@@ -351,10 +352,10 @@ static int fill_super(struct super_block *sb, struct fs_context *fc)
 	err = sbi->slots && sbi->tables && sbi->meta ? 0 : -ENOMEM;
 	if (!err)
 		err = recover(sb);
-	if (!err)
-		err = set_up_root(sb);
 	if (!err && !sb_rdonly(sb))
 		err = start_writing(fc, sb);
+	if (!err)
+		err = set_up_root(sb);
 	if (!err)
 		err = uhsfs_sysfs_add(sb);
 	/* put_super() is called only with a root. */

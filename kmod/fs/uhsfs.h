@@ -70,6 +70,7 @@ struct uhsfs_sb_info {
 	struct xarray marked;
 	struct xarray suspect;
 	bool unclean;
+	u32 live_epoch;		/* newest of the live maps */
 	bool suspect_all;
 	bool crashed;
 	bool blind;
@@ -201,7 +202,7 @@ struct uhsfs_home_scan {
 	int (*prepare)(struct uhsfs_home_scan *scan, u32 index);
 	int (*each)(struct uhsfs_home_scan *scan, u32 index, const void *image, int err,
 		    const struct uhsfs_fault *fault);
-	void *ctx;
+	bool torn;	/* for each(): the image counts, but the other copy is torn */
 };
 
 int uhsfs_scan_homes(struct super_block *sb, u64 block, u32 count, struct uhsfs_home_scan *scan);
@@ -334,6 +335,9 @@ extern const struct export_operations uhsfs_export_operations;
 /* Read the intent and suspect maps. */
 int uhsfs_load_maps(struct super_block *sb);
 void uhsfs_free_maps(struct uhsfs_sb_info *sbi);
+
+/* Which copy of a chunk's map block is written next (of two homes). */
+int uhsfs_map_next_copy(struct super_block *sb, u64 chunk, unsigned int which, u8 *next);
 
 /* May the chunk have changed since the last checkpoint?  Do entries into it need proof? */
 bool uhsfs_chunk_marked(struct uhsfs_sb_info *sbi, u64 chunk);

@@ -47,8 +47,8 @@ static int take_blocks(struct inode *inode, u64 logical, u64 len, struct uhsfs_e
 		.birth = rw->epoch,
 		.flags = UHSFS_EXT_UNWRITTEN,
 	};
-	err = uhsfs_alloc(sb, goal, min_t(u64, len, TAKE_MAX), 1, uhsfs_sb(sb)->super.reserve_blocks,
-			  &ext->physical, &got);
+	err = uhsfs_alloc(sb, goal, min_t(u64, len, TAKE_MAX), 1,
+			  uhsfs_sb(sb)->super.reserve_blocks, &ext->physical, &got);
 	if (!err) {
 		ext->len = got;
 		rw->goal = ext->physical + got;
@@ -388,8 +388,8 @@ static int set_size(struct inode *inode, loff_t size)
 		err = iomap_truncate_page(inode, size, NULL, &uhsfs_iomap_ops);
 	/* R1: what lies behind the end is zero on the device before a larger size is there. */
 	if (!err)
-		err = filemap_write_and_wait_range(inode->i_mapping,
-						   size > old ? 0 : round_down(tail, PAGE_SIZE), tail);
+		err = filemap_write_and_wait_range(inode->i_mapping, size > old ? 0 :
+						   round_down(tail, PAGE_SIZE), tail);
 	if (!err) {
 		truncate_setsize(inode, size);
 		if (size < old) {
