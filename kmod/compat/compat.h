@@ -139,6 +139,15 @@ static inline ssize_t uhsfs_buffered_write(struct kiocb *iocb, struct iov_iter *
 #endif
 }
 
+/* 6.3: operations on pages of a mapping are on folios. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 3, 0)
+#define uhsfs_page_ops iomap_folio_ops
+#define UHSFS_PAGE_OPS folio_ops
+#else
+#define uhsfs_page_ops iomap_page_ops
+#define UHSFS_PAGE_OPS page_ops
+#endif
+
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 6, 0)
 #define uhsfs_dirty_folio iomap_dirty_folio
 #else

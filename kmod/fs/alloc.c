@@ -64,6 +64,22 @@ static int load_half(struct super_block *sb, struct uhsfs_group *group, u32 half
 	return 0;
 }
 
+/* What is never free must not be free here either. */
+static int check_reserved(struct super_block *sb, const struct uhsfs_group *group)
+{
+	u8 *reserved = kzalloc(sizeof(group->bits), GFP_NOFS);
+	int err = reserved ? 0 : -ENOMEM;
+
+	if (!err)
+		uhsfs_group_reserve(uhsfs_geo(sb), group->number, reserved);
+	for (u32 i = 0; !err && i < sizeof(group->bits); i++)
+		if (reserved[i] & ~group->bits[i])
+			err = uhsfs_corrupt(sb, 0, "bitmap of group", group->number, 8 * i,
+					    "must have the bits of superblocks, bit maps and the end");
+	kfree(reserved);
+	return err;
+}
+
 static struct uhsfs_group *get_group(struct super_block *sb, u64 number)
 {
 	struct uhsfs_super_info *super = &uhsfs_sb(sb)->super;
@@ -86,6 +102,8 @@ static struct uhsfs_group *get_group(struct super_block *sb, u64 number)
 	if (number < super->groups_used) {
 		for (u32 half = 0; !err && half < UHSFS_GROUP_MAPS; half++)
 			err = load_half(sb, group, half);
+		if (!err)
+			err = check_reserved(sb, group);
 	} else {
 		uhsfs_group_reserve(uhsfs_geo(sb), number, group->bits);
 		memset(group->next, 2, sizeof(group->next));
@@ -142,7 +160,8 @@ int uhsfs_alloc(struct super_block *sb, u64 goal, u32 want, u32 unit, u64 reserv
 {
 	struct uhsfs_rw *rw = uhsfs_rw(sb);
 	u64 groups = uhsfs_group_count(uhsfs_geo(sb));
-	u64 first = min(goal / UHSFS_GROUP_BLOCKS, groups - 1);
+	u64 first = min3(goal / UHSFS_GROUP_BLOCKS, groups - 1,
+			 uhsfs_sb(sb)->super.groups_used);
 
 	lockdep_assert_held(&rw->lock);
 	if (rw->free_blocks < reserve + unit)
@@ -186,22 +205,42 @@ int uhsfs_use_blocks(struct super_block *sb, u64 block, u64 count)
 
 /* ---- giving back ---------------------------------------------------------- */
 
-void uhsfs_free_now(struct super_block *sb, u64 block, u32 count)
+static void free_in_group(struct super_block *sb, u64 block, u32 count)
 {
 	struct uhsfs_rw *rw = uhsfs_rw(sb);
-	struct uhsfs_group *group = get_group(sb, block / UHSFS_GROUP_BLOCKS);
+	u32 bit = block % UHSFS_GROUP_BLOCKS;
+	struct uhsfs_group *group;
 
-	lockdep_assert_held(&rw->lock);
+	group = block / UHSFS_GROUP_BLOCKS < uhsfs_sb(sb)->super.groups_used ?
+		get_group(sb, block / UHSFS_GROUP_BLOCKS) : ERR_PTR(-EUCLEAN);
 	/* What stood there as metadata must not be found in the cache. */
 	truncate_inode_pages_range(uhsfs_sb(sb)->meta->i_mapping,
 				   (loff_t)block << UHSFS_BLOCK_SHIFT,
 				   ((loff_t)(block + count) << UHSFS_BLOCK_SHIFT) - 1);
 	if (IS_ERR(group))
 		return;	/* leaked until a scrub */
+	if (uhsfs_map_next(group->bits, bit + count, bit, false) < bit + count) {
+		uhsfs_corrupt(sb, 0, "block that is given up", block, count,
+			      "must be in use, and by one inode");
+		return;
+	}
 	uhsfs_map_fill(group->bits, block % UHSFS_GROUP_BLOCKS, count, false);
 	group->free += count;
 	group->dirty = true;
 	rw->free_blocks += count;
+}
+
+/* A run may cross into the next group, before its bit maps. */
+void uhsfs_free_now(struct super_block *sb, u64 block, u32 count)
+{
+	lockdep_assert_held(&uhsfs_rw(sb)->lock);
+	while (count) {
+		u32 n = min_t(u64, count, UHSFS_GROUP_BLOCKS - block % UHSFS_GROUP_BLOCKS);
+
+		free_in_group(sb, block, n);
+		block += n;
+		count -= n;
+	}
 }
 
 /* Blocks that are free when the slot is durable as it is now. */

@@ -58,47 +58,63 @@ void uhsfs_drop_buckets(struct inode *dir)
 
 /* ---- blocks --------------------------------------------------------------- */
 
-/* Map a new block and put an image into its folio, with a reference. */
-static struct folio *add_block(struct inode *dir, u64 logical, const struct uhsfs_bucket *image)
+/* A home for a logical block; one that a change which failed left is used. */
+static int map_block(struct inode *dir, u64 logical, bool *taken)
 {
 	struct super_block *sb = dir->i_sb;
 	struct uhsfs_inode_info *info = uhsfs_i(dir);
 	struct uhsfs_rw *rw = uhsfs_rw(sb);
 	u32 homes = uhsfs_geo(sb)->homes;
-	struct uhsfs_ext ext = { .logical = logical, .len = 1 };
-	struct folio *folio;
+	struct uhsfs_ext ext;
+	u64 len;
 	u32 got;
 	int err;
 
+	*taken = false;
+	if (uhsfs_list_lookup(&info->list, logical, &ext, &len))
+		return 0;
 	err = uhsfs_list_room(dir, 2);
 	if (err)
-		return ERR_PTR(err);
+		return err;
+	ext = (struct uhsfs_ext) { .logical = logical, .len = 1 };
 	mutex_lock(&rw->lock);
-	err = uhsfs_alloc(sb, rw->goal, 1, homes, 0, &ext.physical, &got);
+	err = uhsfs_alloc(sb, rw->goal, 1, homes, uhsfs_sb(sb)->super.reserve_blocks,
+			  &ext.physical, &got);
 	ext.birth = rw->epoch;
+	if (!err) {
+		err = uhsfs_list_insert(&info->list, &ext);
+		if (err)
+			uhsfs_free_now(sb, ext.physical, homes);
+	}
 	mutex_unlock(&rw->lock);
+	if (err)
+		return err;
+	*taken = true;
+	dir->i_blocks += homes << (UHSFS_BLOCK_SHIFT - SECTOR_SHIFT);
+	return 0;
+}
+
+/* Map a new block and put an image into its folio, with a reference. */
+static struct folio *add_block(struct inode *dir, u64 logical, const struct uhsfs_bucket *image)
+{
+	struct folio *folio;
+	bool taken;
+	int err;
+
+	err = map_block(dir, logical, &taken);
 	if (err)
 		return ERR_PTR(err);
 	folio = uhsfs_lock_folio(dir->i_mapping, logical);
-	if (folio) {
-		memcpy(folio_address(folio), image, sizeof(*image));
-		folio_mark_uptodate(folio);
-		folio_unlock(folio);
-		err = keep_bucket(dir, logical, folio, true);
-	} else {
-		err = -ENOMEM;
-	}
-	if (!err)
-		err = uhsfs_list_insert(&info->list, &ext);
+	if (!folio)
+		return ERR_PTR(-ENOMEM);
+	memcpy(folio_address(folio), image, sizeof(*image));
+	folio_mark_uptodate(folio);
+	folio_unlock(folio);
+	err = keep_bucket(dir, logical, folio, true);
 	if (err) {
-		mutex_lock(&rw->lock);
-		uhsfs_free_now(sb, ext.physical, homes);
-		mutex_unlock(&rw->lock);
-		if (folio)
-			folio_put(folio);
+		folio_put(folio);
 		return ERR_PTR(err);
 	}
-	dir->i_blocks += homes << (UHSFS_BLOCK_SHIFT - SECTOR_SHIFT);
 	return folio;
 }
 
@@ -245,7 +261,7 @@ static int carry_out(struct inode *dir, struct split *split, u32 fresh,
 		else
 			folio_put(folio);
 	}
-	/* Blocks that were added stay: they are mapped, and the next split finds no room. */
+	/* Blocks that were added stay mapped for the next attempt. */
 	if (err)
 		return err;
 	info->dir.buckets = after->buckets;
@@ -419,67 +435,120 @@ static void seal_bucket(struct page *page, u64 block, void *ctx)
 	uhsfs_bucket_seal(page_address(page), block, *(u64 *)ctx);
 }
 
-/* Write one bucket; its folio remembers which copy that was. */
-static int write_bucket(struct inode *dir, struct uhsfs_writes *writes, u64 logical,
-			struct folio *folio, bool fresh)
+struct image {
+	struct list_head list;
+	struct page *page;
+	u64 home;
+	u64 seq;
+	u8 next;
+};
+
+/* A copy of one bucket as it is now; the folio remembers which of its copies that will be. */
+static struct image *copy_bucket(struct inode *dir, u64 logical, struct folio *folio, bool fresh)
 {
 	struct super_block *sb = dir->i_sb;
-	struct uhsfs_bucket *image = folio_address(folio);
-	struct page *page = uhsfs_image_page();
+	struct uhsfs_bucket *bucket = folio_address(folio);
+	struct image *image = kzalloc(sizeof(*image), GFP_NOFS);
 	struct uhsfs_ext ext;
-	u64 home, len, seq;
-	u8 next = 2;
+	u64 len;
 
-	if (!page)
-		return -ENOMEM;
-	if (uhsfs_extent_lookup(dir, logical, &ext, &len) <= 0) {
-		__free_page(page);
-		return -EUCLEAN;
+	if (!image)
+		return ERR_PTR(-ENOMEM);
+	image->page = uhsfs_image_page();
+	if (!image->page || uhsfs_extent_lookup(dir, logical, &ext, &len) <= 0) {
+		int err = image->page ? -EUCLEAN : -ENOMEM;
+
+		if (image->page)
+			__free_page(image->page);
+		kfree(image);
+		return ERR_PTR(err);
 	}
-	home = ext.physical + (logical - ext.logical) * uhsfs_geo(sb)->homes;
-	if (!fresh)
-		next = uhsfs_next_copy(sb, le64_to_cpu(image->h.block) - home);
+	image->home = ext.physical + (logical - ext.logical) * uhsfs_geo(sb)->homes;
+	image->next = fresh ? 2 : uhsfs_next_copy(sb, le64_to_cpu(bucket->h.block) - image->home);
+	bucket->h.block = cpu_to_le64(image->home + (image->next == 2 ? 0 : image->next));
 	mutex_lock(&uhsfs_rw(sb)->lock);
-	seq = uhsfs_next_op(sb);
+	image->seq = uhsfs_next_op(sb);
 	mutex_unlock(&uhsfs_rw(sb)->lock);
-	image->h.block = cpu_to_le64(home + (next == 2 ? 0 : next));
-	memcpy(page_address(page), image, UHSFS_BLOCK_SIZE);
-	uhsfs_write_home(writes, page, home, next, 0, seal_bucket, &seq);
+	memcpy(page_address(image->page), bucket, UHSFS_BLOCK_SIZE);
+	return image;
+}
+
+/* Write the images, or drop them. */
+void uhsfs_write_images(struct list_head *images, struct uhsfs_writes *writes)
+{
+	struct image *image, *next;
+
+	list_for_each_entry_safe(image, next, images, list) {
+		if (writes)
+			uhsfs_write_home(writes, image->page, image->home, image->next, 0,
+					 seal_bucket, &image->seq);
+		else
+			__free_page(image->page);
+		list_del(&image->list);
+		kfree(image);
+	}
+}
+
+/* What the slot may say once the new buckets are on the device. */
+static int prepare_publishing(struct inode *dir)
+{
+	struct uhsfs_inode_info *info = uhsfs_i(dir);
+	struct uhsfs_extent *copy;
+
+	if (!info->list_loaded)
+		return 0;
+	copy = kvmalloc_array(info->list.count + 1, sizeof(*copy), GFP_NOFS);
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, info->list.extent, info->list.count * sizeof(*copy));
+	kvfree(info->pubbing);
+	info->pubbing = copy;
+	info->pubbing_count = info->list.count;
+	info->publishing = info->dir;
 	return 0;
 }
 
-/* Buckets that the device does not have; then uhsfs_publish() when they are durable. */
-int uhsfs_write_new_buckets(struct inode *dir, struct uhsfs_writes *writes)
+/* Images of all dirty buckets; uhsfs_publish() when the fresh ones are durable. */
+int uhsfs_snapshot_buckets(struct inode *dir, struct uhsfs_bucket_images *images)
 {
 	struct uhsfs_inode_info *info = uhsfs_i(dir);
-	struct uhsfs_extent *copy = NULL;
 	struct folio *folio;
 	unsigned long logical;
-	int err = 0;
+	int err;
 
 	down_write(&info->lock);
-	if (info->list_loaded) {
-		copy = kvmalloc_array(info->list.count + 1, sizeof(*copy), GFP_NOFS);
-		if (!copy)
-			err = -ENOMEM;
-		else
-			memcpy(copy, info->list.extent, info->list.count * sizeof(*copy));
-	}
-	xa_for_each_marked(&info->buckets, logical, folio, XA_MARK_0) {
+	err = prepare_publishing(dir);
+	xa_for_each(&info->buckets, logical, folio) {
+		bool fresh = xa_get_mark(&info->buckets, logical, XA_MARK_0);
+		struct image *image;
+
 		if (err)
 			break;
-		err = write_bucket(dir, writes, logical, folio, true);
+		image = copy_bucket(dir, logical, folio, fresh);
+		if (IS_ERR(image)) {
+			err = PTR_ERR(image);
+			break;
+		}
+		list_add_tail(&image->list, fresh ? &images->fresh : &images->old);
 		xa_clear_mark(&info->buckets, logical, XA_MARK_0);
-	}
-	if (!err && copy) {
-		kvfree(info->pubbing);
-		info->pubbing = copy;
-		info->pubbing_count = info->list.count;
-		info->publishing = info->dir;
-		copy = NULL;
+		xa_set_mark(&info->buckets, logical, XA_MARK_1);
 	}
 	up_write(&info->lock);
-	kvfree(copy);
+	return err;
+}
+
+/* Buckets of a directory that the device does not know, with its slot. */
+int uhsfs_write_new_buckets(struct inode *dir, struct uhsfs_writes *writes)
+{
+	struct uhsfs_bucket_images images;
+	int err;
+
+	INIT_LIST_HEAD(&images.fresh);
+	INIT_LIST_HEAD(&images.old);
+	err = uhsfs_snapshot_buckets(dir, &images);
+	uhsfs_write_images(&images.fresh, err ? NULL : writes);
+	/* None was there before, but a round that failed may have written some. */
+	uhsfs_write_images(&images.old, err ? NULL : writes);
 	return err;
 }
 
@@ -497,27 +566,6 @@ void uhsfs_publish(struct inode *dir)
 		info->pubbing = NULL;
 	}
 	up_write(&info->lock);
-}
-
-/* All dirty buckets that were published. */
-int uhsfs_write_old_buckets(struct inode *dir, struct uhsfs_writes *writes)
-{
-	struct uhsfs_inode_info *info = uhsfs_i(dir);
-	struct folio *folio;
-	unsigned long logical;
-	int err = 0;
-
-	down_write(&info->lock);
-	xa_for_each(&info->buckets, logical, folio) {
-		if (xa_get_mark(&info->buckets, logical, XA_MARK_0))
-			continue;
-		err = write_bucket(dir, writes, logical, folio, false);
-		if (err)
-			break;
-		xa_set_mark(&info->buckets, logical, XA_MARK_1);
-	}
-	up_write(&info->lock);
-	return err;
 }
 
 /* They are durable: those that did not change since need not be kept.  True if none is left. */

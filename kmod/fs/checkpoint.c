@@ -2,9 +2,13 @@
 /*
  * Checkpoints, and the beginning and end of a mount that writes.
  *
- * Checkpoint of epoch e: open e + 1; marks; buckets that directories did not have, flush;
- * slots; buckets in place, flush; bit maps and the chunk table, flush; superblock {e},
- * which retires the marks of e.  Operations go on all the time and join e + 1.
+ * Checkpoint of epoch e.  While no namespace operation is half done: open e + 1, copy all
+ * dirty buckets, start writing the marks.  Then, with operations going on in e + 1: marks,
+ * flush; buckets that directories did not have, flush; slots; buckets in place, flush; bit
+ * maps and the chunk table, flush; superblock {e}, which retires the marks of e.
+ *
+ * So buckets on the device contain no operation whose mark is not there (R0), and one that
+ * was divided is overwritten only when its directory's slot knows the new one.
  */
 #include <linux/blkdev.h>
 #include <linux/slab.h>
@@ -18,29 +22,6 @@
 static int flush(struct super_block *sb)
 {
 	return blkdev_issue_flush(sb->s_bdev);
-}
-
-/* R0: a bucket is a home too. */
-static int write_marks(struct super_block *sb)
-{
-	struct uhsfs_rw *rw = uhsfs_rw(sb);
-	struct uhsfs_writes writes;
-	int err, wait;
-
-	uhsfs_writes_start(&writes, sb);
-	mutex_lock(&rw->lock);
-	err = uhsfs_write_marks(&writes);
-	mutex_unlock(&rw->lock);
-	wait = uhsfs_writes_wait(&writes);
-	err = err ?: wait;
-	if (!err)
-		err = flush(sb);
-	if (!err) {
-		mutex_lock(&rw->lock);
-		uhsfs_marks_durable(sb);
-		mutex_unlock(&rw->lock);
-	}
-	return err;
 }
 
 /* The directories with dirty buckets, each with a reference. */
@@ -66,19 +47,16 @@ static struct inode **get_dirs(struct super_block *sb, u32 *count)
 	return dirs;
 }
 
-static int write_buckets(struct super_block *sb, struct inode **dirs, u32 count,
-			 int (*write)(struct inode *dir, struct uhsfs_writes *writes))
+static int write_images(struct super_block *sb, struct list_head *images)
 {
 	struct uhsfs_writes writes;
-	int err = 0, wait;
+	int err;
 
-	if (!count)
+	if (list_empty(images))
 		return 0;
 	uhsfs_writes_start(&writes, sb);
-	for (u32 i = 0; !err && i < count; i++)
-		err = write(dirs[i], &writes);
-	wait = uhsfs_writes_wait(&writes);
-	err = err ?: wait;
+	uhsfs_write_images(images, &writes);
+	err = uhsfs_writes_wait(&writes);
 	return err ?: flush(sb);
 }
 
@@ -116,44 +94,81 @@ static int write_space(struct super_block *sb)
 	err = uhsfs_write_groups(&writes);
 	if (!err)
 		err = uhsfs_write_tables(&writes, true);
+	uhsfs_note_written(sb);
 	mutex_unlock(&rw->lock);
 	wait = uhsfs_writes_wait(&writes);
 	return err ?: wait;
 }
 
-static int phases(struct super_block *sb, struct inode **dirs, u32 count, u32 epoch)
+/* The moment the checkpoint is of. */
+static int begin(struct super_block *sb, struct inode ***dirs, u32 *count,
+		 struct uhsfs_bucket_images *images, u32 *epoch)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+	struct uhsfs_writes writes;
+	int err, wait;
+
+	INIT_LIST_HEAD(&images->fresh);
+	INIT_LIST_HEAD(&images->old);
+	uhsfs_writes_start(&writes, sb);
+	down_write(&rw->gate);
+	mutex_lock(&rw->lock);
+	*epoch = rw->epoch;
+	err = uhsfs_open_epoch(sb);
+	mutex_unlock(&rw->lock);
+	*dirs = get_dirs(sb, count);
+	if (!*dirs)
+		err = err ?: -ENOMEM;
+	for (u32 i = 0; !err && i < *count; i++)
+		err = uhsfs_snapshot_buckets((*dirs)[i], images);
+	if (!err) {
+		mutex_lock(&rw->lock);
+		err = uhsfs_write_marks(&writes);
+		mutex_unlock(&rw->lock);
+	}
+	up_write(&rw->gate);
+	wait = uhsfs_writes_wait(&writes);
+	err = err ?: wait;
+	err = err ?: flush(sb);
+	if (!err) {
+		mutex_lock(&rw->lock);
+		uhsfs_marks_durable(sb);
+		mutex_unlock(&rw->lock);
+	}
+	return err;
+}
+
+static int phases(struct super_block *sb, struct inode **dirs, u32 count,
+		  struct uhsfs_bucket_images *images, u32 epoch)
 {
 	struct uhsfs_rw *rw = uhsfs_rw(sb);
 	int err;
 
-	err = write_marks(sb);
-	if (!err)
-		err = write_buckets(sb, dirs, count, uhsfs_write_new_buckets);
-	for (u32 i = 0; !err && i < count; i++)
+	err = write_images(sb, &images->fresh);
+	/* Slots with what was published are written in any case. */
+	for (u32 i = 0; !err && i < count; i++) {
 		uhsfs_publish(dirs[i]);
-	if (!err)
-		err = uhsfs_commit_all(sb);
-	if (!err)
-		err = write_buckets(sb, dirs, count, uhsfs_write_old_buckets);
-	if (!err)
-		err = write_space(sb);
-	if (!err)
-		err = flush(sb);
-	if (!err) {
-		mutex_lock(&rw->lock);
-		uhsfs_groups_durable(sb);
-		uhsfs_tables_durable(sb);
-		mutex_unlock(&rw->lock);
-		err = uhsfs_write_super(sb, epoch);
+		err = uhsfs_touch(dirs[i]);
 	}
-	return err;
+	err = err ?: uhsfs_commit_all(sb);
+	err = err ?: write_images(sb, &images->old);
+	err = err ?: write_space(sb);
+	err = err ?: flush(sb);
+	if (err)
+		return err;
+	mutex_lock(&rw->lock);
+	uhsfs_groups_durable(sb);
+	uhsfs_tables_durable(sb);
+	mutex_unlock(&rw->lock);
+	return uhsfs_write_super(sb, epoch);
 }
 
 int uhsfs_checkpoint(struct super_block *sb)
 {
 	struct uhsfs_rw *rw = uhsfs_rw(sb);
-	struct inode **dirs;
-	u32 epoch, count;
+	struct uhsfs_bucket_images images;
+	struct inode **dirs = NULL;
+	u32 epoch, count = 0;
 	int err;
 
 	mutex_lock(&rw->commit_lock);
@@ -161,23 +176,25 @@ int uhsfs_checkpoint(struct super_block *sb)
 		mutex_unlock(&rw->commit_lock);
 		return -EIO;
 	}
-	mutex_lock(&rw->lock);
-	epoch = rw->epoch;
-	err = uhsfs_open_epoch(sb);
-	mutex_unlock(&rw->lock);
-	dirs = get_dirs(sb, &count);
-	if (!err && !dirs)
-		err = -ENOMEM;
-	if (!err)
-		err = phases(sb, dirs, count, epoch);
+	err = begin(sb, &dirs, &count, &images, &epoch);
+	err = err ?: phases(sb, dirs, count, &images, epoch);
 	if (err)
 		uhsfs_rw_fail(sb, "a checkpoint", err);
 	else
 		rw->checkpoints++;
-	mutex_unlock(&rw->commit_lock);
+	uhsfs_write_images(&images.fresh, NULL);
+	uhsfs_write_images(&images.old, NULL);
 	if (dirs)
 		release_dirs(sb, dirs, count, !err);
+	mutex_unlock(&rw->commit_lock);
 	return err;
+}
+
+bool uhsfs_needs_checkpoint(struct super_block *sb)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+
+	return READ_ONCE(rw->changed) || rw->dirty_count || !xa_empty(&rw->dirty_dirs);
 }
 
 static void work(struct work_struct *work)
@@ -185,11 +202,13 @@ static void work(struct work_struct *work)
 	struct uhsfs_rw *rw = container_of(to_delayed_work(work), struct uhsfs_rw, work);
 	struct super_block *sb = rw->sb;
 
-	if (rw->dirty_count && sb_start_intwrite_trylock(sb)) {
+	if (!rw->failed && !sb_rdonly(sb) && uhsfs_needs_checkpoint(sb) &&
+	    sb_start_intwrite_trylock(sb)) {
 		uhsfs_checkpoint(sb);
 		sb_end_intwrite(sb);
 	}
-	queue_delayed_work(system_unbound_wq, &rw->work, CHECKPOINT_SECONDS * HZ);
+	if (!sb_rdonly(sb))
+		queue_delayed_work(uhsfs_wq, &rw->work, CHECKPOINT_SECONDS * HZ);
 }
 
 /* ---- mounting ------------------------------------------------------------- */
@@ -202,6 +221,7 @@ static struct uhsfs_rw *alloc_rw(struct super_block *sb)
 		return NULL;
 	rw->sb = sb;
 	mutex_init(&rw->commit_lock);
+	init_rwsem(&rw->gate);
 	mutex_init(&rw->lock);
 	uhsfs_order_init(&rw->order, rw->names, UHSFS_ORDER_BITS);
 	xa_init(&rw->dslots);
@@ -248,6 +268,8 @@ int uhsfs_rw_start(struct super_block *sb)
 	rw->recovering = sbi->unclean;
 	rw->free_blocks = sbi->super.free_blocks;
 	rw->used_slots = sbi->super.used_slots;
+	rw->durable_slots = sbi->super.used_slots;
+	uhsfs_note_written(sb);
 	rw->super_next = sbi->super_copy ? 0 : 1;
 	sbi->super.mounts++;
 	sbi->super.mounted_ns = ktime_get_real_ns();
@@ -262,8 +284,29 @@ int uhsfs_rw_start(struct super_block *sb)
 		free_rw(sb);
 		return err;
 	}
-	queue_delayed_work(system_unbound_wq, &rw->work, CHECKPOINT_SECONDS * HZ);
+	queue_delayed_work(uhsfs_wq, &rw->work, CHECKPOINT_SECONDS * HZ);
 	return 0;
+}
+
+/* A remount: all that was written is on the device before it becomes read-only. */
+int uhsfs_rw_remount(struct super_block *sb, bool readonly)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+	int err;
+
+	if (!readonly && rw->failed)
+		return -EROFS;
+	if (!readonly) {
+		queue_delayed_work(uhsfs_wq, &rw->work, CHECKPOINT_SECONDS * HZ);
+		return 0;
+	}
+	if (sb_rdonly(sb))
+		return 0;
+	err = sync_filesystem(sb);
+	cancel_delayed_work_sync(&rw->work);
+	for (int i = 0; !err && i < 4 && uhsfs_needs_checkpoint(sb); i++)
+		err = uhsfs_checkpoint(sb);
+	return err;
 }
 
 void uhsfs_rw_stop(struct super_block *sb)
@@ -271,7 +314,8 @@ void uhsfs_rw_stop(struct super_block *sb)
 	struct uhsfs_rw *rw = uhsfs_rw(sb);
 
 	cancel_delayed_work_sync(&rw->work);
-	if (!rw->failed && (rw->dirty_count || !xa_empty(&rw->dirty_dirs)))
+	/* An inode that goes with a checkpoint may leave a FREE slot to write. */
+	for (int i = 0; i < 4 && !rw->failed && uhsfs_needs_checkpoint(sb); i++)
 		uhsfs_checkpoint(sb);
 	uhsfs_drop_dslots(sb);
 	free_rw(sb);

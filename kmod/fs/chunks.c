@@ -29,8 +29,14 @@ static int load_table(struct super_block *sb, struct uhsfs_table *table, u64 chu
 	table->next = uhsfs_next_copy(sb, le64_to_cpu(raw->h.block) - table->home);
 	folio_put(folio);
 	for (u32 i = 0; i < UHSFS_TABLE_CHUNKS; i++) {
-		if (table->first + i >= sbi->super.chunks_used)
-			memset(&table->block.chunk[i], 0, sizeof(table->block.chunk[i]));
+		struct uhsfs_chunk *chunk = &table->block.chunk[i];
+		__le32 incarnation = chunk->incarnation;
+
+		/* What a crash left there was never used; its incarnation is not used again. */
+		if (table->first + i >= sbi->super.chunks_used) {
+			memset(chunk, 0, sizeof(*chunk));
+			table->incarnation[i] = le32_to_cpu(incarnation);
+		}
 		table->taken[i] = le64_to_cpu(table->block.chunk[i].in_use);
 	}
 	return 0;
@@ -111,10 +117,11 @@ static int make_chunk(struct super_block *sb, u64 near)
 	if (IS_ERR(table))
 		return PTR_ERR(table);
 	uhsfs_chunk_decode(&table->block.chunk[index], &chunk);
-	err = uhsfs_alloc(sb, near, 1, uhsfs_chunk_blocks(geo), 0, &chunk.block, &got);
+	err = uhsfs_alloc(sb, near, 1, uhsfs_chunk_blocks(geo), sbi->super.reserve_blocks,
+			  &chunk.block, &got);
 	if (err)
 		return err;
-	chunk.incarnation++;
+	chunk.incarnation = table->incarnation[index] + 1;
 	chunk.nonce = uhsfs_chunk_nonce(geo, number, chunk.incarnation);
 	chunk.gen_base = get_random_u32();
 	chunk.birth = sbi->rw->epoch;
@@ -249,6 +256,8 @@ int uhsfs_slot_durable(struct super_block *sb, u64 ino, bool in_use)
 		return PTR_ERR(table);
 	uhsfs_chunk_decode(&table->block.chunk[index], &chunk);
 	chunk.written |= 1U << (at / geo->slots_per_block);
+	if (in_use != (chunk.in_use >> at & 1))
+		uhsfs_rw(sb)->durable_slots += in_use ? 1 : -1;
 	if (in_use)
 		chunk.in_use |= 1ULL << at;
 	else
@@ -305,8 +314,9 @@ int uhsfs_chunks_found(struct super_block *sb, u64 end)
 	return err;
 }
 
-/* Was the home of the slot's block ever written? */
-bool uhsfs_slot_was_written(struct super_block *sb, u64 ino, struct uhsfs_chunk_info *chunk)
+/* The chunk of a slot in memory, and whether the home of the slot's block was ever written. */
+int uhsfs_slot_chunk(struct super_block *sb, u64 ino, struct uhsfs_chunk_info *chunk,
+		     bool *written)
 {
 	const struct uhsfs_geometry *geo = uhsfs_geo(sb);
 	struct uhsfs_table *table;
@@ -314,9 +324,10 @@ bool uhsfs_slot_was_written(struct super_block *sb, u64 ino, struct uhsfs_chunk_
 
 	table = get_table(sb, uhsfs_ino_chunk(geo, ino), &index);
 	if (IS_ERR(table))
-		return false;
+		return PTR_ERR(table);
 	uhsfs_chunk_decode(&table->block.chunk[index], chunk);
-	return chunk->written >> (uhsfs_ino_index(geo, ino) / geo->slots_per_block) & 1;
+	*written = chunk->written >> (uhsfs_ino_index(geo, ino) / geo->slots_per_block) & 1;
+	return chunk->block ? 0 : -EUCLEAN;
 }
 
 /* ---- writing -------------------------------------------------------------- */

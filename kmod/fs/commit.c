@@ -100,14 +100,17 @@ static struct slot_block *get_block(struct commit *commit, u64 ino)
 	struct uhsfs_chunk_info chunk;
 	struct slot_block *block;
 	bool written;
+	int err;
 
 	list_for_each_entry(block, &commit->blocks, list)
 		if (block->first_ino == first_ino)
 			return block;
+	err = uhsfs_slot_chunk(sb, ino, &chunk, &written);
+	if (err)
+		return ERR_PTR(err);
 	block = kzalloc(sizeof(*block), GFP_NOFS);
 	if (!block)
 		return ERR_PTR(-ENOMEM);
-	written = uhsfs_slot_was_written(sb, ino, &chunk);
 	block->first_ino = first_ino;
 	block->nonce = chunk.nonce;
 	block->home = uhsfs_slot_home(geo, chunk.block, first_ino);
@@ -119,8 +122,7 @@ static struct slot_block *get_block(struct commit *commit, u64 ino)
 		block->folio = uhsfs_lock_folio(uhsfs_sb(sb)->slots->i_mapping,
 						first_ino / geo->slots_per_block);
 	if (!block->page || IS_ERR_OR_NULL(block->folio)) {
-		int err = IS_ERR(block->folio) ? PTR_ERR(block->folio) : -ENOMEM;
-
+		err = IS_ERR(block->folio) ? PTR_ERR(block->folio) : -ENOMEM;
 		if (block->page)
 			__free_page(block->page);
 		if (!IS_ERR_OR_NULL(block->folio) && !written)
@@ -240,6 +242,13 @@ static int try_next(struct commit *commit)
 
 	mutex_lock(&rw->lock);
 	dslot = list_first_entry(&commit->wanted, struct uhsfs_dslot, batch);
+	if (!dslot->free && !dslot->inode) {
+		/* Eviction failed: an orphan until the next recovery. */
+		list_del_init(&dslot->batch);
+		dslot->wanted = false;
+		mutex_unlock(&rw->lock);
+		return 0;
+	}
 	if (!dslot->free) {
 		inode = igrab(dslot->inode);
 		if (!inode) {
@@ -409,6 +418,18 @@ static void drop_wanted(struct commit *commit)
 	mutex_unlock(&rw->lock);
 }
 
+/* References that were held for slots that are durable now. */
+static void unpin_all(struct commit *commit)
+{
+	while (!list_empty(&commit->unpin)) {
+		struct uhsfs_inode_info *info;
+
+		info = list_first_entry(&commit->unpin, struct uhsfs_inode_info, unpin);
+		list_del_init(&info->unpin);
+		iput(&info->vfs_inode);
+	}
+}
+
 /* Rounds until nothing is wanted; commit_lock is held. */
 static int run(struct commit *commit)
 {
@@ -425,6 +446,8 @@ static int run(struct commit *commit)
 			err = -EIO;
 		else
 			err = one_round(commit);
+		/* Before anyone else can commit and drop a reference of the same inode. */
+		unpin_all(commit);
 		if (!err && rw->commits == before && !list_empty(&commit->wanted)) {
 			/* Everything waits for an inode that is being evicted. */
 			msleep(1);
@@ -448,18 +471,6 @@ static void start(struct commit *commit, struct super_block *sb)
 	INIT_LIST_HEAD(&commit->unpin);
 }
 
-/* References that were held for slots that are durable now. */
-static void unpin_all(struct commit *commit)
-{
-	while (!list_empty(&commit->unpin)) {
-		struct uhsfs_inode_info *info;
-
-		info = list_first_entry(&commit->unpin, struct uhsfs_inode_info, unpin);
-		list_del_init(&info->unpin);
-		iput(&info->vfs_inode);
-	}
-}
-
 /* ---- who commits ---------------------------------------------------------- */
 
 static int commit_some(struct super_block *sb, void (*pick)(struct commit *commit, void *ctx),
@@ -474,9 +485,8 @@ static int commit_some(struct super_block *sb, void (*pick)(struct commit *commi
 	mutex_lock(&rw->lock);
 	pick(&commit, ctx);
 	mutex_unlock(&rw->lock);
-	err = run(&commit);
+	err = READ_ONCE(rw->failed) ? -EIO : run(&commit);
 	mutex_unlock(&rw->commit_lock);
-	unpin_all(&commit);
 	return err;
 }
 
@@ -524,14 +534,11 @@ int uhsfs_commit_all(struct super_block *sb)
 	struct uhsfs_rw *rw = uhsfs_rw(sb);
 	struct uhsfs_dslot *dslot;
 	struct commit commit;
-	int err;
 
 	start(&commit, sb);
 	mutex_lock(&rw->lock);
 	list_for_each_entry(dslot, &rw->dirty, list)
 		want(&commit, dslot);
 	mutex_unlock(&rw->lock);
-	err = run(&commit);
-	unpin_all(&commit);
-	return err;
+	return run(&commit);
 }

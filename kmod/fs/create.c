@@ -37,10 +37,13 @@ static int add_first(void *ctx, struct uhsfs_order_slot *on, u64 op)
 
 static int commit_first(struct super_block *sb, const struct first *first)
 {
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
 	int err = 0;
 
+	up_read(&rw->gate);
 	for (u32 i = 0; !err && i < first->count; i++)
 		err = uhsfs_commit(sb, first->ino[i]);
+	down_read(&rw->gate);
 	return err;
 }
 
@@ -139,6 +142,7 @@ static int claim_once(struct inode *inode, struct inode *dir, const struct qstr 
 	return err;
 }
 
+/* The gate is held, but not while something else is committed. */
 static int claim_name(struct inode *inode, struct inode *dir, const struct qstr *name, bool born)
 {
 	struct first first;
@@ -234,9 +238,13 @@ static void change_times(struct inode *dir, struct inode *inode)
 {
 	uhsfs_now(dir, S_MTIME | S_CTIME);
 	inode_inc_iversion(dir);
+	uhsfs_touch(dir);
 	if (inode) {
 		uhsfs_now(inode, S_CTIME);
 		inode_inc_iversion(inode);
+		/* One without a name is touched when it goes. */
+		if (inode->i_nlink)
+			uhsfs_touch(inode);
 	}
 }
 
@@ -321,37 +329,73 @@ static void release_slot(struct super_block *sb, u64 ino)
 	mutex_unlock(&uhsfs_rw(sb)->lock);
 }
 
-/* An inode without a name goes again as if it had never been: its slot has not changed. */
-static void abandon(struct inode *inode)
+/* Nothing of a directory without a name needs to go to the device any more. */
+static void forget_dir(struct inode *inode)
 {
-	struct uhsfs_inode_info *info = uhsfs_i(inode);
-	struct super_block *sb = inode->i_sb;
-	u64 ino = inode->i_ino;
+	struct uhsfs_rw *rw = uhsfs_rw(inode->i_sb);
+	bool kept;
 
-	mutex_lock(&uhsfs_rw(sb)->lock);
-	for (u32 i = 0; i < info->list.count; i++) {
-		struct uhsfs_ext ext;
-
-		uhsfs_extent_decode(&info->list.extent[i], &ext);
-		uhsfs_free_now(sb, ext.physical, ext.len * info->list.scale);
-	}
-	mutex_unlock(&uhsfs_rw(sb)->lock);
-	info->view.attr.nonce = 0;
-	clear_nlink(inode);
-	discard_new_inode(inode);
-	release_slot(sb, ino);
+	down_write(&uhsfs_i(inode)->lock);
+	uhsfs_drop_buckets(inode);
+	mutex_lock(&rw->lock);
+	kept = xa_erase(&rw->dirty_dirs, inode->i_ino);
+	mutex_unlock(&rw->lock);
+	up_write(&uhsfs_i(inode)->lock);
+	if (kept)
+		iput(inode);
 }
 
-static int make(struct uhsfs_idmap *idmap, struct inode *dir, struct dentry *dentry, umode_t mode,
-		dev_t dev, const char *target)
+/* A new inode that gets no name goes as one does that lost it. */
+static void abandon(struct inode *inode)
+{
+	clear_nlink(inode);
+	if (S_ISDIR(inode->i_mode))
+		forget_dir(inode);
+	discard_new_inode(inode);
+}
+
+/* ACLs cannot be stored yet: what needs one is refused rather than made without. */
+static int apply_umask(struct inode *dir, umode_t *mode)
+{
+	struct posix_acl *inherited, *acl;
+	int err = posix_acl_create(dir, mode, &inherited, &acl);
+
+	if (err)
+		return err;
+	if (inherited || acl)
+		err = -EOPNOTSUPP;
+	posix_acl_release(inherited);
+	posix_acl_release(acl);
+	return err;
+}
+
+static int name_new(struct inode *inode, struct inode *dir, const struct qstr *name, dev_t dev,
+		    const char *target)
+{
+	int err = set_up_new(inode, dev, target);
+
+	if (!err)
+		err = uhsfs_touch(dir);
+	if (!err)
+		err = uhsfs_dir_insert_entry(dir, name, inode->i_ino, inode->i_generation,
+					     uhsfs_mode_dtype(inode->i_mode));
+	if (err)
+		return err;
+	err = claim_name(inode, dir, name, true);
+	if (err)
+		uhsfs_dir_remove_entry(dir, name, inode->i_ino, inode->i_generation);
+	return err;
+}
+
+static int make_once(struct uhsfs_idmap *idmap, struct inode *dir, struct dentry *dentry,
+		     umode_t mode, dev_t dev, const char *target)
 {
 	struct super_block *sb = dir->i_sb;
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
 	struct uhsfs_new_slot slot;
 	struct inode *inode;
 	int err;
 
-	if (dentry->d_name.len > UHSFS_NAME_LEN)
-		return -ENAMETOOLONG;
 	err = uhsfs_slot_alloc(sb, dir->i_ino, &slot);
 	if (err)
 		return err;
@@ -365,24 +409,40 @@ static int make(struct uhsfs_idmap *idmap, struct inode *dir, struct dentry *den
 		release_slot(sb, slot.ino);
 		return inode ? -EIO : -ENOMEM;
 	}
-	err = set_up_new(inode, dev, target);
-	if (!err)
-		err = uhsfs_dir_insert_entry(dir, &dentry->d_name, slot.ino, slot.gen,
-					     uhsfs_mode_dtype(inode->i_mode));
+	down_read(&rw->gate);
+	err = name_new(inode, dir, &dentry->d_name, dev, target);
 	if (!err) {
-		err = claim_name(inode, dir, &dentry->d_name, true);
-		if (err)
-			uhsfs_dir_remove_entry(dir, &dentry->d_name, slot.ino, slot.gen);
+		if (S_ISDIR(inode->i_mode))
+			inc_nlink(dir);
+		change_times(dir, NULL);
 	}
-	if (err) {
+	up_read(&rw->gate);
+	if (err)
 		abandon(inode);
+	else
+		d_instantiate_new(dentry, inode);
+	return err;
+}
+
+static int make(struct uhsfs_idmap *idmap, struct inode *dir, struct dentry *dentry, umode_t mode,
+		dev_t dev, const char *target)
+{
+	int err;
+
+	if (dentry->d_name.len > UHSFS_NAME_LEN)
+		return -ENAMETOOLONG;
+	if (READ_ONCE(uhsfs_rw(dir->i_sb)->failed))
+		return -EIO;
+	if (S_ISDIR(mode) && dir->i_nlink >= UHSFS_LINK_MAX)
+		return -EMLINK;
+	err = apply_umask(dir, &mode);
+	if (err)
 		return err;
-	}
-	if (S_ISDIR(inode->i_mode))
-		inc_nlink(dir);
-	change_times(dir, NULL);
-	d_instantiate_new(dentry, inode);
-	return 0;
+	err = make_once(idmap, dir, dentry, mode, dev, target);
+	/* What was given up lately is free after a checkpoint. */
+	if (err == -ENOSPC && !uhsfs_checkpoint(dir->i_sb))
+		err = make_once(idmap, dir, dentry, mode, dev, target);
+	return err;
 }
 
 int uhsfs_create(struct uhsfs_idmap *idmap, struct inode *dir, struct dentry *dentry, umode_t mode,
@@ -420,78 +480,122 @@ int uhsfs_symlink(struct uhsfs_idmap *idmap, struct inode *dir, struct dentry *d
 
 /* ---- further names, fewer names ------------------------------------------- */
 
+/*
+ * Would the slot have room whichever name is the first?  Data in the slot can go to a
+ * block; the caller holds the inode's lock.
+ */
+static int make_room(struct inode *inode, u32 len)
+{
+	static const u16 fixed[] = {
+		UHSFS_TLV_DIR, UHSFS_TLV_DEVICE, UHSFS_TLV_XATTRS, UHSFS_TLV_XATTR_ROOT,
+	};
+	struct uhsfs_inode_info *info = uhsfs_i(inode);
+	struct uhsfs_rw *rw = uhsfs_rw(inode->i_sb);
+	u32 room = uhsfs_geo(inode->i_sb)->slot_size - UHSFS_SLOT_HEADER;
+	struct uhsfs_dslot *dslot;
+	u32 need;
+
+	mutex_lock(&rw->lock);
+	dslot = uhsfs_dslot_find(inode->i_sb, inode->i_ino);
+	for (u32 i = 0; dslot && i < dslot->name_count; i++)
+		len = max(len, dslot->names[i]->claim.len);
+	mutex_unlock(&rw->lock);
+	need = uhsfs_tlv_size(sizeof(struct uhsfs_name) + len) +
+	       uhsfs_tlv_size(sizeof(struct uhsfs_names_root)) +
+	       uhsfs_tlv_size(sizeof(struct uhsfs_extent_root));
+	for (u32 i = 0; i < ARRAY_SIZE(fixed); i++)
+		if (info->view.value[fixed[i]])
+			need += uhsfs_tlv_size(info->view.len[fixed[i]]);
+	if (S_ISLNK(inode->i_mode) && info->view.value[UHSFS_TLV_INLINE])
+		need += uhsfs_tlv_size(info->view.len[UHSFS_TLV_INLINE]);
+	if (need > room)
+		return -ENOSPC;
+	return uhsfs_uninline(inode);
+}
+
 int uhsfs_link(struct dentry *old, struct inode *dir, struct dentry *dentry)
 {
 	struct inode *inode = d_inode(old);
+	struct uhsfs_rw *rw = uhsfs_rw(dir->i_sb);
 	int err;
 
 	if (inode->i_nlink >= UHSFS_LINK_MAX)
 		return -EMLINK;
+	if (READ_ONCE(rw->failed))
+		return -EIO;
 	err = uhsfs_load_names(inode);
+	err = err ?: make_room(inode, dentry->d_name.len);
+	if (err)
+		return err;
+	down_read(&rw->gate);
+	err = uhsfs_touch(dir);
 	if (!err)
 		err = uhsfs_dir_insert_entry(dir, &dentry->d_name, inode->i_ino,
 					     inode->i_generation, uhsfs_mode_dtype(inode->i_mode));
-	if (err)
-		return err;
-	err = claim_name(inode, dir, &dentry->d_name, false);
-	if (err) {
-		uhsfs_dir_remove_entry(dir, &dentry->d_name, inode->i_ino, inode->i_generation);
-		return err;
+	if (!err) {
+		err = claim_name(inode, dir, &dentry->d_name, false);
+		if (err)
+			uhsfs_dir_remove_entry(dir, &dentry->d_name, inode->i_ino,
+					       inode->i_generation);
 	}
-	inc_nlink(inode);
-	change_times(dir, inode);
-	ihold(inode);
-	d_instantiate(dentry, inode);
-	return 0;
+	if (!err) {
+		inc_nlink(inode);
+		change_times(dir, inode);
+		ihold(inode);
+	}
+	up_read(&rw->gate);
+	if (!err)
+		d_instantiate(dentry, inode);
+	return err;
 }
 
 int uhsfs_unlink(struct inode *dir, struct dentry *dentry)
 {
 	struct inode *inode = d_inode(dentry);
-	int err = leave_name(inode, dir, &dentry->d_name);
+	struct uhsfs_rw *rw = uhsfs_rw(dir->i_sb);
+	int err;
 
+	if (READ_ONCE(rw->failed))
+		return -EIO;
+	err = uhsfs_load_extents(dir);
 	if (err)
 		return err;
-	uhsfs_dir_remove_entry(dir, &dentry->d_name, inode->i_ino, inode->i_generation);
-	drop_nlink(inode);
-	change_times(dir, inode);
-	return 0;
-}
-
-/* Nothing of a directory without a name needs to go to the device any more. */
-static void forget_dir(struct inode *inode)
-{
-	struct uhsfs_rw *rw = uhsfs_rw(inode->i_sb);
-	bool kept;
-
-	down_write(&uhsfs_i(inode)->lock);
-	uhsfs_drop_buckets(inode);
-	mutex_lock(&rw->lock);
-	kept = xa_erase(&rw->dirty_dirs, inode->i_ino);
-	mutex_unlock(&rw->lock);
-	up_write(&uhsfs_i(inode)->lock);
-	if (kept)
-		iput(inode);
+	down_read(&rw->gate);
+	err = leave_name(inode, dir, &dentry->d_name);
+	if (!err) {
+		uhsfs_dir_remove_entry(dir, &dentry->d_name, inode->i_ino, inode->i_generation);
+		drop_nlink(inode);
+		change_times(dir, inode);
+	}
+	up_read(&rw->gate);
+	return err;
 }
 
 int uhsfs_rmdir(struct inode *dir, struct dentry *dentry)
 {
 	struct inode *inode = d_inode(dentry);
+	struct uhsfs_rw *rw = uhsfs_rw(dir->i_sb);
 	int err = uhsfs_dir_any(inode);
 
 	if (err)
 		return err > 0 ? -ENOTEMPTY : err;
+	if (READ_ONCE(rw->failed))
+		return -EIO;
 	err = uhsfs_load_extents(inode);
-	if (!err)
-		err = leave_name(inode, dir, &dentry->d_name);
+	err = err ?: uhsfs_load_extents(dir);
 	if (err)
 		return err;
-	uhsfs_dir_remove_entry(dir, &dentry->d_name, inode->i_ino, inode->i_generation);
-	clear_nlink(inode);
-	drop_nlink(dir);
-	change_times(dir, inode);
-	forget_dir(inode);
-	return 0;
+	down_read(&rw->gate);
+	err = leave_name(inode, dir, &dentry->d_name);
+	if (!err) {
+		uhsfs_dir_remove_entry(dir, &dentry->d_name, inode->i_ino, inode->i_generation);
+		clear_nlink(inode);
+		drop_nlink(dir);
+		change_times(dir, inode);
+		forget_dir(inode);
+	}
+	up_read(&rw->gate);
+	return err;
 }
 
 /* ---- the end of an inode -------------------------------------------------- */

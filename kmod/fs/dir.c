@@ -40,7 +40,9 @@ static int bucket_block(struct inode *dir, u64 logical, u64 *block)
 	u64 len;
 	int found;
 
+	down_read(&uhsfs_i(dir)->lock);
 	found = uhsfs_extent_lookup(dir, logical, &ext, &len);
+	up_read(&uhsfs_i(dir)->lock);
 	if (found < 0)
 		return found;
 	if (!found || ext.flags & UHSFS_EXT_UNWRITTEN)
@@ -106,7 +108,7 @@ int uhsfs_chain_next(struct uhsfs_chain *chain)
 	if (chain->done)
 		return 0;
 	/* A hostile chain is as long as the device has blocks. */
-	if (fatal_signal_pending(current))
+	if (!uhsfs_sb(sb)->rw && fatal_signal_pending(current))
 		return -EINTR;
 	cond_resched();
 	chain->folio = uhsfs_find_folio(mapping, chain->logical);

@@ -36,7 +36,7 @@ struct uhsfs_dslot *uhsfs_dslot_get(struct inode *inode)
 	dslot->order.changed = uhsfs_seq_make(rw->epoch, rw->counter);
 	dslot->order.durable = dslot->order.changed;
 	dslot->order.dir = S_ISDIR(inode->i_mode);
-	dslot->order.names = S_ISDIR(inode->i_mode) ? 1 : inode->i_nlink;
+	dslot->order.names = S_ISDIR(inode->i_mode) ? inode->i_nlink > 0 : inode->i_nlink;
 	dslot->ino = inode->i_ino;
 	dslot->gen = inode->i_generation;
 	dslot->nonce = uhsfs_i(inode)->view.attr.nonce;
@@ -59,6 +59,9 @@ void uhsfs_dslot_maybe_free(struct super_block *sb, struct uhsfs_dslot *dslot)
 	struct uhsfs_rw *rw = uhsfs_rw(sb);
 
 	lockdep_assert_held(&rw->lock);
+	/* An orphan is marked anew in each epoch. */
+	if (dslot->inode && !dslot->order.names && !dslot->free)
+		return;
 	if (dslot->refs || dslot->dirty || dslot->wanted || dslot->writing ||
 	    !list_empty(&dslot->order.entries) || !list_empty(&dslot->given_up))
 		return;

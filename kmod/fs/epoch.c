@@ -61,6 +61,7 @@ int uhsfs_mark(struct super_block *sb, u64 ino)
 	struct uhsfs_marks *marks;
 	u32 bit;
 
+	uhsfs_rw(sb)->changed = true;
 	marks = get_marks(sb, uhsfs_ino_chunk(uhsfs_geo(sb), ino), &bit);
 	if (IS_ERR(marks))
 		return PTR_ERR(marks);
@@ -164,6 +165,7 @@ int uhsfs_open_epoch(struct super_block *sb)
 	lockdep_assert_held(&rw->lock);
 	rw->epoch++;
 	rw->counter = 0;
+	rw->changed = false;
 	/* Recovery's marks go to the newest map that is live, up to its end. */
 	if (rw->recovering)
 		return 0;
@@ -261,6 +263,20 @@ int uhsfs_write_suspects(struct super_block *sb)
 	return err ?: blkdev_issue_flush(sb->s_bdev);
 }
 
+/* Bit maps and tables are written as they are now: what the superblock says of them. */
+void uhsfs_note_written(struct super_block *sb)
+{
+	struct uhsfs_sb_info *sbi = uhsfs_sb(sb);
+	struct uhsfs_rw *rw = sbi->rw;
+
+	rw->written = (struct uhsfs_written) {
+		.groups_used = sbi->super.groups_used,
+		.chunks_used = sbi->super.chunks_used,
+		.free_blocks = rw->free_blocks,
+		.used_slots = rw->durable_slots,
+	};
+}
+
 /* ---- superblock ----------------------------------------------------------- */
 
 int uhsfs_write_super(struct super_block *sb, u32 epoch)
@@ -284,9 +300,11 @@ int uhsfs_write_super(struct super_block *sb, u32 epoch)
 	sbi->super.epoch = epoch;
 	/* The next epoch may be opened before the next superblock. */
 	sbi->super.seq = max(sbi->super.seq + 1, uhsfs_seq_make(rw->epoch + 1, 0));
-	sbi->super.free_blocks = rw->free_blocks;
-	sbi->super.used_slots = rw->used_slots;
 	*super = sbi->super;
+	super->groups_used = rw->written.groups_used;
+	super->chunks_used = rw->written.chunks_used;
+	super->free_blocks = rw->written.free_blocks;
+	super->used_slots = rw->written.used_slots;
 	mutex_unlock(&rw->lock);
 	uhsfs_super_encode(super, block, page_address(page));
 	kvfree(super);

@@ -59,6 +59,9 @@ struct inode *uhsfs_alloc_inode(struct super_block *sb)
 	info->list_loaded = false;
 	info->list_changed = false;
 	info->disk_size = 0;
+	info->map_seq = 0;
+	memset(&info->published, 0, sizeof(info->published));
+	memset(&info->publishing, 0, sizeof(info->publishing));
 	info->pub = NULL;
 	info->pubbing = NULL;
 	info->pub_count = 0;

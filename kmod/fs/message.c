@@ -9,8 +9,8 @@
 
 #include <linux/printk.h>
 
+#include "rw.h"
 #include "trace.h"
-#include "uhsfs.h"
 
 void uhsfs_err(struct super_block *sb, const char *format, ...)
 {
@@ -46,6 +46,8 @@ static void react(struct super_block *sb)
 		if (sb_rdonly(sb))
 			break;
 		sb->s_flags |= SB_RDONLY;
+		if (uhsfs_sb(sb)->rw)
+			WRITE_ONCE(uhsfs_sb(sb)->rw->failed, true);
 		uhsfs_notice(sb, "read-only from now on, because of the damage");
 		break;
 	default:

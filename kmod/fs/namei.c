@@ -184,8 +184,20 @@ const struct inode_operations uhsfs_symlink_inode_operations = {
 };
 
 /* The target is the file's data. */
+static const char *get_long_link(struct dentry *dentry, struct inode *inode,
+				 struct delayed_call *done)
+{
+	const char *target = page_get_link(dentry, inode, done);
+
+	if (!IS_ERR_OR_NULL(target) && strlen(target) != i_size_read(inode))
+		return ERR_PTR(uhsfs_corrupt(inode->i_sb, inode->i_ino, "symlink target",
+					     strlen(target), i_size_read(inode),
+					     "must have no NUL"));
+	return target;
+}
+
 const struct inode_operations uhsfs_long_symlink_inode_operations = {
-	.get_link = page_get_link,
+	.get_link = get_long_link,
 	.setattr = uhsfs_setattr,
 	.getattr = uhsfs_getattr,
 	.listxattr = uhsfs_listxattr,

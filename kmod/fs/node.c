@@ -60,7 +60,8 @@ static int read_node(void *ctx, u64 block, struct uhsfs_tree_node **node)
 	struct folio *folio;
 	int err;
 
-	if (fatal_signal_pending(current))
+	/* A change must not stop half way. */
+	if (!uhsfs_sb(nodes->sb)->rw && fatal_signal_pending(current))
 		return -EINTR;
 	cond_resched();
 	if (nodes->count++ == NODES_MAX) {

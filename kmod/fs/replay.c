@@ -15,7 +15,7 @@
 
 #include "core/xattr.h"
 
-/* ---- space (step 7) ------------------------------------------------------------------- */
+/* ---- space (step 7) ------------------------------------------------------- */
 
 static int use_node(void *ctx, u64 block)
 {
@@ -125,7 +125,7 @@ static int use_slots(struct uhsfs_recovery_run *r, const u8 *was)
 	return err;
 }
 
-/* ---- chunks ------------------------------------------------------------------------------ */
+/* ---- chunks --------------------------------------------------------------- */
 
 static int find_chunks(struct uhsfs_recovery_run *r)
 {
@@ -171,6 +171,7 @@ static int find_slots(struct uhsfs_recovery_run *r, const u8 *was)
 static int rewrite_block(struct super_block *sb, u64 first_ino, struct uhsfs_writes *writes)
 {
 	const struct uhsfs_geometry *geo = uhsfs_geo(sb);
+	const struct uhsfs_header *head;
 	struct uhsfs_chunk_info chunk;
 	struct folio *folio;
 	struct page *page;
@@ -190,8 +191,8 @@ static int rewrite_block(struct super_block *sb, u64 first_ino, struct uhsfs_wri
 		return -ENOMEM;
 	}
 	home = uhsfs_slot_home(geo, chunk.block, first_ino);
-	next = uhsfs_next_copy(sb, le64_to_cpu(((struct uhsfs_header *)folio_address(folio))->block) -
-				   home);
+	head = folio_address(folio);
+	next = uhsfs_next_copy(sb, le64_to_cpu(head->block) - home);
 	mutex_lock(&uhsfs_rw(sb)->lock);
 	seq = uhsfs_next_op(sb);
 	mutex_unlock(&uhsfs_rw(sb)->lock);
@@ -221,7 +222,7 @@ static int rewrite_torn(struct uhsfs_recovery_run *r)
 	return err ?: wait;
 }
 
-/* ---- slots ----------------------------------------------------------------------------------- */
+/* ---- slots ---------------------------------------------------------------- */
 
 /* Names that the slot loses leave the inode's list; the order of operations has no say. */
 static int lose_names(struct uhsfs_recovery_run *r, const struct uhsfs_rec_slot *slot,
@@ -286,7 +287,7 @@ static int change_slots(struct uhsfs_recovery_run *r)
 	return err;
 }
 
-/* ---- directories (step 6) ---------------------------------------------------------------------- */
+/* ---- directories (step 6) ------------------------------------------------- */
 
 static int insert_name(struct uhsfs_recovery_run *r, const struct uhsfs_rec_name *name)
 {
@@ -328,7 +329,7 @@ static int insert_names(struct uhsfs_recovery_run *r)
 	return err;
 }
 
-/* ---- all ------------------------------------------------------------------------------------------ */
+/* ---- all ------------------------------------------------------------------ */
 
 static int apply(struct uhsfs_recovery_run *r)
 {
@@ -338,7 +339,7 @@ static int apply(struct uhsfs_recovery_run *r)
 
 	/* This version makes no intents, and cannot finish those of another one. */
 	if (r->core.intent_count) {
-		uhsfs_notice(sb, "%u unfinished exchanges or whiteouts: this version cannot finish them",
+		uhsfs_notice(sb, "%u unfinished exchanges or whiteouts are more than this version can do",
 			     r->core.intent_count);
 		return -EOPNOTSUPP;
 	}

@@ -100,8 +100,17 @@ struct uhsfs_table {
 	bool dirty;
 	bool urgent;		/* has a chunk whose descriptor is not durable */
 	u8 next;
+	u32 incarnation[UHSFS_TABLE_CHUNKS];	/* of unused numbers: the newest there was */
 	u64 taken[UHSFS_TABLE_CHUNKS];	/* slots in use in memory; in_use is what is durable */
 	struct uhsfs_table_block block;
+};
+
+/* What bit maps and chunk table on the device come to, for the superblock. */
+struct uhsfs_written {
+	u64 groups_used;
+	u64 chunks_used;
+	u64 free_blocks;
+	u64 used_slots;
 };
 
 #define UHSFS_ORDER_BITS 10
@@ -113,6 +122,12 @@ struct uhsfs_rw {
 	u32 epoch;		/* open: of operations and seqs */
 	u32 map_epoch;		/* of the map that operations mark: the same but in recovery */
 	bool recovering;
+	bool changed;		/* something since the newest checkpoint began */
+	/*
+	 * Read: a namespace operation, from its mark to its entry.  Write: the moment a
+	 * checkpoint is of.  Between commit_lock and info->lock; not held over a commit.
+	 */
+	struct rw_semaphore gate;
 	u32 counter;
 	struct uhsfs_order order;
 	struct list_head names[1 << UHSFS_ORDER_BITS];
@@ -124,7 +139,9 @@ struct uhsfs_rw {
 	struct xarray tables;	/* by first chunk */
 	struct xarray marks[2];	/* by first chunk; epoch e: e & 1 */
 	u64 free_blocks;
-	u64 used_slots;
+	u64 used_slots;		/* in memory */
+	u64 durable_slots;	/* as in_use of the chunk table says */
+	struct uhsfs_written written;
 	u64 slot_hint;		/* chunk to look for a free slot first */
 	u64 goal;		/* block */
 	u8 super_next;		/* superblock copy to write next */
@@ -177,6 +194,7 @@ int uhsfs_adopt_marks(struct super_block *sb);
 int uhsfs_write_suspects(struct super_block *sb);
 int uhsfs_write_marks(struct uhsfs_writes *writes);
 void uhsfs_marks_durable(struct super_block *sb);
+void uhsfs_note_written(struct super_block *sb);
 int uhsfs_write_super(struct super_block *sb, u32 epoch);
 void uhsfs_free_marks(struct super_block *sb);
 
@@ -211,7 +229,8 @@ void uhsfs_slot_release(struct super_block *sb, u64 ino);
 int uhsfs_slot_durable(struct super_block *sb, u64 ino, bool in_use);
 int uhsfs_slot_found(struct super_block *sb, u64 ino, bool in_use);
 int uhsfs_chunks_found(struct super_block *sb, u64 end);
-bool uhsfs_slot_was_written(struct super_block *sb, u64 ino, struct uhsfs_chunk_info *chunk);
+int uhsfs_slot_chunk(struct super_block *sb, u64 ino, struct uhsfs_chunk_info *chunk,
+		     bool *written);
 int uhsfs_write_tables(struct uhsfs_writes *writes, bool all);
 void uhsfs_tables_durable(struct super_block *sb);
 void uhsfs_free_tables(struct super_block *sb);
@@ -242,12 +261,14 @@ int uhsfs_commit(struct super_block *sb, u64 ino);
 int uhsfs_commit_all(struct super_block *sb);
 int uhsfs_commit_entries(struct inode *dir);
 int uhsfs_checkpoint(struct super_block *sb);
+bool uhsfs_needs_checkpoint(struct super_block *sb);
 int uhsfs_rw_start(struct super_block *sb);
 
 /* replay.c: recovery that writes; part of uhsfs_rw_start(). */
 int uhsfs_recover_and_write(struct super_block *sb);
 
 void uhsfs_rw_stop(struct super_block *sb);
+int uhsfs_rw_remount(struct super_block *sb, bool readonly);
 void uhsfs_rw_fail(struct super_block *sb, const char *what, int err);
 
 /* ---- bucket.c ------------------------------------------------------------- */
@@ -256,7 +277,15 @@ int uhsfs_dir_insert_entry(struct inode *dir, const struct qstr *name, u64 ino, 
 void uhsfs_dir_remove_entry(struct inode *dir, const struct qstr *name, u64 ino, u32 gen);
 int uhsfs_dir_create(struct inode *dir);
 int uhsfs_write_new_buckets(struct inode *dir, struct uhsfs_writes *writes);
-int uhsfs_write_old_buckets(struct inode *dir, struct uhsfs_writes *writes);
+
+/* Images of buckets of one moment; see checkpoint.c. */
+struct uhsfs_bucket_images {
+	struct list_head fresh;		/* that the device does not know */
+	struct list_head old;
+};
+
+int uhsfs_snapshot_buckets(struct inode *dir, struct uhsfs_bucket_images *images);
+void uhsfs_write_images(struct list_head *images, struct uhsfs_writes *writes);
 bool uhsfs_buckets_durable(struct inode *dir);
 void uhsfs_publish(struct inode *dir);
 void uhsfs_drop_buckets(struct inode *dir);

@@ -384,6 +384,12 @@ static int reconfigure(struct fs_context *fc)
 		       fc->root->d_sb->s_id);
 		return -EROFS;
 	}
+	if (sbi->rw) {
+		int err = uhsfs_rw_remount(fc->root->d_sb, fc->sb_flags & SB_RDONLY);
+
+		if (err)
+			return err;
+	}
 	if (options->norecovery && !sbi->options.norecovery)
 		return invalf(fc, "uhsfs: %s: norecovery cannot be set by a remount: unmount first",
 			      fc->root->d_sb->s_id);

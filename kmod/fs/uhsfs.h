@@ -114,6 +114,7 @@ struct uhsfs_inode_info {
 	 */
 	struct uhsfs_extent_list list;
 	bool list_loaded;
+	u64 map_seq;		/* rises with each change of the list */
 	bool list_changed;	/* since the tree in the image was built */
 	u64 disk_size;
 

@@ -11,6 +11,7 @@
 #include <linux/iversion.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
+#include <linux/posix_acl.h>
 #include <linux/slab.h>
 #include <linux/writeback.h>
 
@@ -61,11 +62,22 @@ static int take_blocks(struct inode *inode, u64 logical, u64 len, struct uhsfs_e
 		return err;
 	inode->i_blocks += (blkcnt_t)got << (UHSFS_BLOCK_SHIFT - SECTOR_SHIFT);
 	info->list_changed = true;
+	info->map_seq++;
 	return 0;
 }
 
-int uhsfs_iomap_write(struct inode *inode, loff_t offset, loff_t length, unsigned int flags,
-		      struct iomap *iomap)
+/* A mapping that something else changed since: writeback made its blocks written, say. */
+static bool map_valid(struct inode *inode, const struct iomap *iomap)
+{
+	return iomap->validity_cookie == READ_ONCE(uhsfs_i(inode)->map_seq);
+}
+
+static const struct uhsfs_page_ops page_ops = {
+	.iomap_valid = map_valid,
+};
+
+static int map_for_write(struct inode *inode, loff_t offset, loff_t length, unsigned int flags,
+			 struct iomap *iomap)
 {
 	struct uhsfs_inode_info *info = uhsfs_i(inode);
 	u64 logical = offset >> UHSFS_BLOCK_SHIFT;
@@ -75,6 +87,8 @@ int uhsfs_iomap_write(struct inode *inode, loff_t offset, loff_t length, unsigne
 	int found, err = 0;
 	bool taken = false;
 
+	if (READ_ONCE(uhsfs_rw(inode->i_sb)->failed))
+		return -EIO;
 	if (flags & IOMAP_NOWAIT)
 		return -EAGAIN;
 	err = uhsfs_load_extents(inode);
@@ -88,6 +102,8 @@ int uhsfs_iomap_write(struct inode *inode, loff_t offset, loff_t length, unsigne
 		found = !err;
 		taken = found;
 	}
+	iomap->validity_cookie = info->map_seq;
+	iomap->UHSFS_PAGE_OPS = &page_ops;
 	up_write(&info->lock);
 	if (found < 0 || err)
 		return err ?: found;
@@ -109,6 +125,17 @@ int uhsfs_iomap_write(struct inode *inode, loff_t offset, loff_t length, unsigne
 	}
 	iomap->length = len << UHSFS_BLOCK_SHIFT;
 	return 0;
+}
+
+int uhsfs_iomap_write(struct inode *inode, loff_t offset, loff_t length, unsigned int flags,
+		      struct iomap *iomap)
+{
+	int err = map_for_write(inode, offset, length, flags, iomap);
+
+	/* What was given up lately is free after a checkpoint. */
+	if (err == -ENOSPC && !uhsfs_checkpoint(inode->i_sb))
+		err = map_for_write(inode, offset, length, flags, iomap);
+	return err;
 }
 
 /* ---- writeback ------------------------------------------------------------ */
@@ -143,22 +170,24 @@ static int map_blocks(struct iomap_writepage_ctx *wpc, struct inode *inode, loff
 }
 
 /* The data of an ioend is on the device: extents and size may say so. */
-static int data_written(struct inode *inode, loff_t offset, size_t size)
+static int data_written(struct inode *inode, loff_t offset, size_t size, bool unwritten)
 {
 	struct uhsfs_inode_info *info = uhsfs_i(inode);
 	u64 first = offset >> UHSFS_BLOCK_SHIFT;
 	u64 end = (offset + size + UHSFS_BLOCK_SIZE - 1) >> UHSFS_BLOCK_SHIFT;
 	u64 reached = min_t(u64, offset + size, i_size_read(inode));
-	int err;
+	int err = 0;
 
 	down_write(&info->lock);
-	err = uhsfs_list_room(inode, 2);
-	if (!err)
-		err = uhsfs_list_convert(&info->list, first, end - first);
-	if (!err) {
+	if (unwritten) {
+		err = uhsfs_list_room(inode, 2);
+		if (!err)
+			err = uhsfs_list_convert(&info->list, first, end - first);
 		info->list_changed = true;
-		info->disk_size = max(info->disk_size, reached);
+		info->map_seq++;
 	}
+	if (!err)
+		info->disk_size = max(info->disk_size, reached);
 	up_write(&info->lock);
 	return err ?: uhsfs_touch(inode);
 }
@@ -177,7 +206,8 @@ void uhsfs_ioend_work(struct work_struct *work)
 
 		list_del_init(&ioend->io_list);
 		if (!err)
-			err = data_written(&info->vfs_inode, ioend->io_offset, ioend->io_size);
+			err = data_written(&info->vfs_inode, ioend->io_offset, ioend->io_size,
+					   ioend->io_type == IOMAP_UNWRITTEN);
 		iomap_finish_ioends(ioend, err);
 	}
 }
@@ -228,36 +258,39 @@ int uhsfs_writepages(struct address_space *mapping, struct writeback_control *wb
 int uhsfs_uninline(struct inode *inode)
 {
 	struct uhsfs_inode_info *info = uhsfs_i(inode);
-	u32 len = info->view.len[UHSFS_TLV_INLINE];
+	struct super_block *sb = inode->i_sb;
 	struct uhsfs_writes writes;
 	struct uhsfs_ext ext;
 	struct page *page;
 	int err;
 
-	if (!uhsfs_rw(inode->i_sb) || info->list_loaded || !info->inline_copy)
+	if (!uhsfs_rw(sb) || info->list_loaded || !info->inline_copy)
 		return 0;
-	err = uhsfs_load_extents(inode);
-	if (err)
-		return err;
 	page = uhsfs_image_page();
 	if (!page)
-		err = -ENOMEM;
+		return -ENOMEM;
+	memcpy(page_address(page), info->inline_copy, info->view.len[UHSFS_TLV_INLINE]);
+	/* Until the list is there, the data in the slot counts, in images too. */
 	down_write(&info->lock);
-	if (!err)
-		err = take_blocks(inode, 0, 1, &ext);
-	if (!err) {
-		memcpy(page_address(page), info->inline_copy, len);
-		uhsfs_writes_start(&writes, inode->i_sb);
+	err = take_blocks(inode, 0, 1, &ext);
+	if (err) {
+		__free_page(page);
+	} else {
+		uhsfs_writes_start(&writes, sb);
 		uhsfs_write_block(&writes, page, ext.physical, REQ_SYNC);
 		err = uhsfs_writes_wait(&writes);
 		if (!err)
 			err = uhsfs_list_convert(&info->list, 0, 1);
-	} else if (page) {
-		__free_page(page);
+		if (!err)
+			WRITE_ONCE(info->list_loaded, true);
+		if (err) {
+			mutex_lock(&uhsfs_rw(sb)->lock);
+			uhsfs_free_now(sb, ext.physical, 1);
+			mutex_unlock(&uhsfs_rw(sb)->lock);
+			info->list.count = 0;
+			inode->i_blocks -= 1 << (UHSFS_BLOCK_SHIFT - SECTOR_SHIFT);
+		}
 	}
-	/* The image's inline data counts as long as the list does not. */
-	if (err)
-		info->list_loaded = false;
 	up_write(&info->lock);
 	return err ?: uhsfs_touch(inode);
 }
@@ -277,10 +310,15 @@ ssize_t uhsfs_write_iter(struct kiocb *iocb, struct iov_iter *from)
 	inode_lock(inode);
 	ret = generic_write_checks(iocb, from);
 	if (ret > 0) {
+		loff_t size = i_size_read(inode);
 		int err = file_remove_privs(file);
 
 		err = err ?: file_update_time(file);
 		err = err ?: uhsfs_uninline(inode);
+		/* What a mapping may have left behind the end. */
+		if (!err && iocb->ki_pos > size)
+			err = iomap_zero_range(inode, size, iocb->ki_pos - size, NULL,
+					       &uhsfs_iomap_ops);
 		ret = err ?: uhsfs_buffered_write(iocb, from, &uhsfs_iomap_ops);
 	}
 	inode_unlock(inode);
@@ -363,6 +401,7 @@ static int cut_extents(struct inode *inode, loff_t size)
 
 		err = uhsfs_list_truncate(&info->list, first, &freed);
 		info->list_changed = true;
+		info->map_seq++;
 		info->disk_size = min_t(u64, info->disk_size, size);
 	}
 	mutex_unlock(&rw->lock);
@@ -382,9 +421,11 @@ static int set_size(struct inode *inode, loff_t size)
 		return err;
 	inode_dio_wait(inode);
 	filemap_invalidate_lock(inode->i_mapping);
-	if (size > old)
+	/* Zeroing leaves unwritten blocks alone, even if there is data for them in the cache. */
+	err = filemap_write_and_wait_range(inode->i_mapping, round_down(tail, PAGE_SIZE), tail);
+	if (!err && size > old)
 		err = iomap_zero_range(inode, old, size - old, NULL, &uhsfs_iomap_ops);
-	else
+	else if (!err)
 		err = iomap_truncate_page(inode, size, NULL, &uhsfs_iomap_ops);
 	/* R1: what lies behind the end is zero on the device before a larger size is there. */
 	if (!err)
@@ -405,6 +446,18 @@ static int set_size(struct inode *inode, loff_t size)
 	return err;
 }
 
+static bool has_acl(struct inode *inode)
+{
+	struct posix_acl *acl;
+
+	if (S_ISLNK(inode->i_mode))
+		return false;
+	acl = uhsfs_get_acl(inode, ACL_TYPE_ACCESS, false);
+	if (!IS_ERR_OR_NULL(acl))
+		posix_acl_release(acl);
+	return acl;
+}
+
 int uhsfs_setattr(struct uhsfs_idmap *idmap, struct dentry *dentry, struct iattr *attr)
 {
 	struct inode *inode = d_inode(dentry);
@@ -415,6 +468,11 @@ int uhsfs_setattr(struct uhsfs_idmap *idmap, struct dentry *dentry, struct iattr
 	err = setattr_prepare(idmap, dentry, attr);
 	if (err)
 		return err;
+	if (READ_ONCE(uhsfs_rw(inode->i_sb)->failed))
+		return -EIO;
+	/* The ACL would have to change with it. */
+	if (attr->ia_valid & ATTR_MODE && has_acl(inode))
+		return -EOPNOTSUPP;
 	if (attr->ia_valid & ATTR_SIZE && attr->ia_size != i_size_read(inode)) {
 		err = set_size(inode, attr->ia_size);
 		if (err)
@@ -460,7 +518,7 @@ int uhsfs_sync_fs(struct super_block *sb, int wait)
 
 	if (!rw || !wait)
 		return 0;
-	if (!rw->dirty_count && xa_empty(&rw->dirty_dirs))
+	if (!uhsfs_needs_checkpoint(sb))
 		return READ_ONCE(rw->failed) ? -EIO : blkdev_issue_flush(sb->s_bdev);
 	return uhsfs_checkpoint(sb);
 }
