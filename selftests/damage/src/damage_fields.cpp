@@ -288,13 +288,12 @@ void add_lies(std::vector<Case> &cases) {
                          c.expected.no_stat.insert("short");
                          c.log.emplace_back("target");
                      }});
-    cases.push_back(
-        {"block: NUL in the target of a symlink", [](Context &c) {
-             const auto extents = must(c.image.volume().extents(c.image.inode("long")));
-             c.image.at(extents.front().physical)[10] = 0;
-             c.expected.no_data.insert("long");
-             c.log.emplace_back("target");
-         }});
+    cases.push_back({"block: NUL in the target of a symlink", [](Context &c) {
+                         const auto extents = must(c.image.volume().extents(c.image.inode("long")));
+                         c.image.at(extents.front().physical)[10] = 0;
+                         c.expected.no_data.insert("long");
+                         c.log.emplace_back("target");
+                     }});
     cases.push_back(
         {"slot: a device that Linux has no number for", [](Context &c) {
              c.image.rebuild_slot(c.ino("dir/null"), [](Slot &s) {
