@@ -16,6 +16,15 @@
 
 /* ---- table blocks --------------------------------------------------------- */
 
+/* The block is on the device, or goes there, as it is now. */
+static void settle(struct uhsfs_table *table)
+{
+	for (u32 i = 0; i < UHSFS_TABLE_CHUNKS; i++) {
+		table->settled_in_use[i] = le64_to_cpu(table->block.chunk[i].in_use);
+		table->settled_written[i] = le16_to_cpu(table->block.chunk[i].written);
+	}
+}
+
 static int load_table(struct super_block *sb, struct uhsfs_table *table, u64 chunk)
 {
 	struct uhsfs_sb_info *sbi = uhsfs_sb(sb);
@@ -37,8 +46,9 @@ static int load_table(struct super_block *sb, struct uhsfs_table *table, u64 chu
 			memset(chunk, 0, sizeof(*chunk));
 			table->incarnation[i] = le32_to_cpu(incarnation);
 		}
-		table->taken[i] = le64_to_cpu(table->block.chunk[i].in_use);
+		table->taken[i] = le64_to_cpu(chunk->in_use);
 	}
+	settle(table);
 	return 0;
 }
 
@@ -345,6 +355,10 @@ static void seal_table(struct page *page, u64 block, void *ctx)
 
 	uhsfs_table_init(raw, uhsfs_geo(seal->sb), block, seal->table->first, seal->seq);
 	memcpy(raw->chunk, seal->table->block.chunk, sizeof(raw->chunk));
+	for (u32 i = 0; i < UHSFS_TABLE_CHUNKS; i++) {
+		raw->chunk[i].in_use = cpu_to_le64(seal->table->settled_in_use[i]);
+		raw->chunk[i].written = cpu_to_le16(seal->table->settled_written[i]);
+	}
 	uhsfs_record_seal(raw, sizeof(*raw));
 }
 
@@ -366,8 +380,11 @@ int uhsfs_write_tables(struct uhsfs_writes *writes, bool all)
 		if (!page)
 			return -ENOMEM;
 		seal.seq = uhsfs_next_op(sb);
+		if (all) {
+			settle(table);
+			table->dirty = false;
+		}
 		uhsfs_write_home(writes, page, table->home, table->next, 0, seal_table, &seal);
-		table->dirty = false;
 		table->urgent = false;
 		xa_set_mark(&rw->tables, first, XA_MARK_0);
 	}

@@ -309,7 +309,8 @@ static int write_blocks(struct commit *commit)
 	struct slot_block *block;
 	int err;
 
-	if (commit->count == 1) {
+	block = list_first_entry(&commit->blocks, struct slot_block, list);
+	if (commit->count == 1 && block->next != 2) {
 		flags |= REQ_PREFLUSH;
 	} else {
 		err = blkdev_issue_flush(sb->s_bdev);

@@ -26,7 +26,7 @@ static int add_extent(void *ctx, const struct uhsfs_ext *ext)
 int uhsfs_list_room(struct inode *inode, u32 more)
 {
 	struct uhsfs_extent_list *list = &uhsfs_i(inode)->list;
-	u32 room = max(16U, 2 * list->capacity);
+	u32 room = max3(16U, 2 * list->capacity, list->count + more);
 	struct uhsfs_extent *extent;
 
 	if (list->count + more <= list->capacity)

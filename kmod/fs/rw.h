@@ -101,6 +101,12 @@ struct uhsfs_table {
 	bool urgent;		/* has a chunk whose descriptor is not durable */
 	u8 next;
 	u32 incarnation[UHSFS_TABLE_CHUNKS];	/* of unused numbers: the newest there was */
+	/*
+	 * What the superblock counts: in_use and written as of the last checkpoint.  A block
+	 * that is written for a new chunk says that of the others.
+	 */
+	u64 settled_in_use[UHSFS_TABLE_CHUNKS];
+	u16 settled_written[UHSFS_TABLE_CHUNKS];
 	u64 taken[UHSFS_TABLE_CHUNKS];	/* slots in use in memory; in_use is what is durable */
 	struct uhsfs_table_block block;
 };

@@ -402,7 +402,7 @@ static int cut_extents(struct inode *inode, loff_t size)
 		err = uhsfs_list_truncate(&info->list, first, &freed);
 		info->list_changed = true;
 		info->map_seq++;
-		info->disk_size = min_t(u64, info->disk_size, size);
+		info->disk_size = size;
 	}
 	mutex_unlock(&rw->lock);
 	up_write(&info->lock);
@@ -429,8 +429,7 @@ static int set_size(struct inode *inode, loff_t size)
 		err = iomap_truncate_page(inode, size, NULL, &uhsfs_iomap_ops);
 	/* R1: what lies behind the end is zero on the device before a larger size is there. */
 	if (!err)
-		err = filemap_write_and_wait_range(inode->i_mapping, size > old ? 0 :
-						   round_down(tail, PAGE_SIZE), tail);
+		err = filemap_write_and_wait_range(inode->i_mapping, 0, tail);
 	if (!err) {
 		truncate_setsize(inode, size);
 		if (size < old) {

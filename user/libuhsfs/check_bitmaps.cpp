@@ -119,14 +119,16 @@ void Checker::check_totals() {
     report_.free_blocks = free_bits_ + unused;
     if (unclean_)
         return;
+    // A cut may fall between the bitmaps or tables and the superblock; a scrub counts again.
+    FindingSet &list = crashed() ? notes_ : findings_;
     if (bitmaps_known_ && super_.free_blocks != report_.free_blocks)
-        findings_.add(make_fault("superblock", uhsfs_super_block(&geo_, volume_.super_chosen()),
-                                 "free_blocks", super_.free_blocks, report_.free_blocks,
-                                 "must be the number of clear bits in bitmaps"));
+        list.add(make_fault("superblock", uhsfs_super_block(&geo_, volume_.super_chosen()),
+                            "free_blocks", super_.free_blocks, report_.free_blocks,
+                            "must be the number of clear bits in bitmaps"));
     if (tables_known_ && super_.used_slots != in_use_slots_)
-        findings_.add(make_fault("superblock", uhsfs_super_block(&geo_, volume_.super_chosen()),
-                                 "used_slots", super_.used_slots, in_use_slots_,
-                                 "must be the number of slots in use"));
+        list.add(make_fault("superblock", uhsfs_super_block(&geo_, volume_.super_chosen()),
+                            "used_slots", super_.used_slots, in_use_slots_,
+                            "must be the number of slots in use"));
 }
 
 }  // namespace uhsfs::checking
