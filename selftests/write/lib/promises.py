@@ -1,0 +1,322 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""A program that is killed, and what it was promised.
+
+    promises.py write DIR LOG SEED [STEPS] [MARK]   change DIR; say in LOG what was promised
+    promises.py check DIR LOG                       is all of it kept?
+
+A line of LOG is a JSON list:
+
+    ["will", path, state]   from now on this, or what was right before
+    ["is", path, state]     only this is right: fsync said so
+
+States are "gone", "dir", or [version, size] of a file.  A file's bytes follow from its version and their
+place, so that nothing can be taken for something else.  LOG is written through.  MARK is a command that
+is run after each promise, with the number of lines so far as its last argument.
+"""
+import json
+import os
+import random
+import subprocess
+import sys
+
+PIECE = 4096
+
+
+def piece(version, number):
+    return random.Random(version << 32 | number).randbytes(PIECE)
+
+
+def content(version, size, start=0):
+    first = start // PIECE
+    data = b"".join(piece(version, n) for n in range(first, (size + PIECE - 1) // PIECE))
+    return data[start - first * PIECE:size - first * PIECE]
+
+
+class Writer:
+    def __init__(self, top, log, seed, mark):
+        self.top, self.rng, self.mark, self.lines = top, random.Random(seed), mark, 0
+        self.log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_DSYNC, 0o644)
+        self.version = 0
+        self.files = {}         # path: (version, size)
+        self.dirs = [""]
+        self.ever = {}          # version: paths that the file may have if the machine stops now
+
+    def say(self, kind, path, state):
+        os.write(self.log, (json.dumps([kind, path, state]) + "\n").encode())
+        self.lines += 1
+        if self.mark and kind == "is":
+            subprocess.run([*self.mark, str(self.lines)], check=True)
+
+    def path(self, name):
+        return os.path.join(self.top, name)
+
+    def sync_dir(self, name):
+        fd = os.open(self.path(name), os.O_RDONLY)
+        os.fsync(fd)
+        os.close(fd)
+
+    def a_name(self):
+        name = self.rng.choice(self.dirs) + "/" + self.rng.choice("abcdefghij") + "n" * self.rng.choice([0, 0, 3, 100])
+        return name.lstrip("/")
+
+    def a_file(self):
+        return self.rng.choice(sorted(self.files)) if self.files else None
+
+    def others(self, path):
+        return [p for p, state in self.files.items() if state[0] == self.files[path][0]]
+
+    def change(self, path, state):
+        """What is about to be done to a file, under all its names."""
+        for name in sorted(self.ever[state[0]]):
+            self.say("will", name, list(state))
+        for name in self.others(path):
+            self.files[name] = state
+
+    def promised(self, path):
+        """After fsync of a file: it has its names, and only those."""
+        version, size = self.files[path]
+        names = self.others(path)
+        for name in names:
+            self.say("is", name, [version, size])
+        for name in sorted(self.ever[version] - set(names)):
+            if name not in self.files and name not in self.dirs:
+                self.say("is", name, "gone")
+        self.ever[version] = set(names)
+
+    def gone(self, path):
+        self.say("is", path, "gone")
+        for names in self.ever.values():
+            names.discard(path)
+
+    def create(self):
+        path = self.a_name()
+        if path in self.files or path in self.dirs:
+            return
+        self.version += 1
+        size = self.rng.choice([0, 1, 100, 4096, 5000, 20000, 300000])
+        self.say("will", path, [self.version, size])
+        fd = os.open(self.path(path), os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        os.write(fd, content(self.version, size))
+        self.files[path] = (self.version, size)
+        self.ever[self.version] = {path}
+        if self.rng.randrange(3):
+            os.fsync(fd)
+            self.promised(path)
+        os.close(fd)
+
+    def append(self):
+        path = self.a_file()
+        if not path:
+            return
+        version, size = self.files[path]
+        more = size + self.rng.choice([1, 100, 4096, 70000])
+        self.change(path, (version, more))
+        fd = os.open(self.path(path), os.O_RDWR | os.O_APPEND)
+        os.write(fd, content(version, more, size))
+        if self.rng.randrange(3):
+            (os.fsync if self.rng.randrange(2) else os.fdatasync)(fd)
+            self.promised(path)
+        os.close(fd)
+
+    def truncate(self):
+        path = self.a_file()
+        if not path:
+            return
+        version, size = self.files[path]
+        less = self.rng.randrange(size + 1)
+        self.change(path, (version, less))
+        fd = os.open(self.path(path), os.O_RDWR)
+        os.ftruncate(fd, less)
+        if self.rng.randrange(2):
+            os.fsync(fd)
+            self.promised(path)
+        os.close(fd)
+
+    def link(self):
+        path, name = self.a_file(), self.a_name()
+        if not path or name in self.files or name in self.dirs:
+            return
+        state = list(self.files[path])
+        self.say("will", name, state)
+        os.link(self.path(path), self.path(name))
+        self.files[name] = self.files[path]
+        self.ever[state[0]].add(name)
+        if self.rng.randrange(2):
+            fd = os.open(self.path(name), os.O_RDWR)
+            os.fsync(fd)
+            os.close(fd)
+            self.promised(name)
+
+    def unlink(self):
+        path = self.a_file()
+        if not path:
+            return
+        self.say("will", path, "gone")
+        os.unlink(self.path(path))
+        del self.files[path]
+        if self.rng.randrange(2):
+            self.sync_dir(os.path.dirname(path))
+            self.dir_promised(os.path.dirname(path))
+
+    def dir_promised(self, name):
+        """After fsync of a directory: names in it that are gone are."""
+        for path in self.gone_in(name):
+            self.gone(path)
+
+    def gone_in(self, name):
+        return [p for p in sorted(self.touched) if os.path.dirname(p) == name and p not in self.files and p not in self.dirs]
+
+    def mkdir(self):
+        path = self.a_name()
+        if path in self.files or path in self.dirs or len(self.dirs) > 30:
+            return
+        self.say("will", path, "dir")
+        os.mkdir(self.path(path))
+        self.dirs.append(path)
+        if self.rng.randrange(2):
+            self.sync_dir(path if self.rng.randrange(2) else os.path.dirname(path))
+            self.say("is", path, "dir")
+
+    def rmdir(self):
+        path = self.rng.choice(self.dirs)
+        if not path or any(os.path.dirname(p) == path for p in [*self.files, *self.dirs]):
+            return
+        self.say("will", path, "gone")
+        os.rmdir(self.path(path))
+        self.dirs.remove(path)
+        if self.rng.randrange(2):
+            self.sync_dir(os.path.dirname(path))
+            self.dir_promised(os.path.dirname(path))
+
+    def sync(self):
+        fd = os.open(self.top, os.O_RDONLY)
+        os.fsync(fd)
+        if not self.rng.randrange(4):
+            os.sync()
+            for path, state in self.files.items():
+                self.say("is", path, list(state))
+            for path in self.dirs[1:]:
+                self.say("is", path, "dir")
+            for path in sorted(self.touched):
+                if path not in self.files and path not in self.dirs:
+                    self.gone(path)
+        else:
+            self.dir_promised("")
+        os.close(fd)
+
+    def run(self, steps):
+        self.touched = set()
+        ways = [self.create] * 8 + [self.append] * 5 + [self.truncate, self.link, self.link, self.mkdir, self.mkdir,
+                self.rmdir, self.sync] + [self.unlink] * 5
+        for _ in range(steps):
+            self.rng.choice(ways)()
+            self.touched.update(self.files, self.dirs[1:])
+
+
+def write(top, log, seed, steps, mark):
+    Writer(top, log, int(seed), mark.split() if mark else None).run(int(steps))
+
+
+# ---- checking
+
+
+def found(path):
+    """What stands there: "gone", "dir", or the bytes."""
+    try:
+        if os.path.isdir(path):
+            return "dir"
+        with open(path, "rb") as file:
+            return file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return "gone"
+
+
+def is_state(got, state):
+    if isinstance(state, str) or isinstance(got, str):
+        return got == state
+    return got == content(*state)
+
+
+def is_between(got, promised, states):
+    """A file that was being changed: its data, as far as that goes; what follows is new or zero."""
+    if isinstance(got, str):
+        return False
+    for version in {s[0] for s in states if not isinstance(s, str)}:
+        sizes = [s[1] for s in states if not isinstance(s, str) and s[0] == version]
+        kept = [s[1] for s in promised if not isinstance(s, str) and s[0] == version]
+        if not kept and promised:
+            kept = [0]
+        if not 0 <= len(got) <= max(sizes):
+            continue
+        safe = min([*sizes, *kept]) if kept else 0
+        if len(got) < safe:
+            continue
+        right = content(version, len(got))
+        if got[:safe] == right[:safe] and all(a in (0, b) for a, b in zip(got[safe:], right[safe:])):
+            return True
+    return False
+
+
+def read_log(log, lines):
+    with open(log, "rb") as file:
+        text = file.read()
+    if lines is not None:
+        entries = text.split(b"\n")[:lines]
+    else:
+        entries = text.split(b"\n")[:-1]        # the last one may be cut off
+    return [json.loads(entry) for entry in entries]
+
+
+def expectations(entries):
+    """{path: (promised state or None, states since)}"""
+    known = {}
+    for kind, path, state in entries:
+        if kind == "is":
+            known[path] = (state, [])
+        else:
+            known.setdefault(path, ("gone", []))[1].append(state)
+    return known
+
+
+def check(top, log, lines=None, later=0):
+    """later: lines behind that may have come into being; their states are right too."""
+    entries = read_log(log, None if lines is None else lines + later)
+    known = expectations(entries if lines is None else entries[:lines])
+    for kind, path, state in entries[lines:] if lines is not None else []:
+        known.setdefault(path, ("gone", []))[1].append(state)
+    wrong = []
+    for path, (promised, since) in sorted(known.items()):
+        got = found(os.path.join(top, path))
+        states = [promised, *since]
+        if any(is_state(got, s) for s in states) or since and is_between(got, [promised], states):
+            continue
+        what = got if isinstance(got, str) else f"{len(got)} bytes"
+        if isinstance(got, bytes):
+            version = next((s[0] for s in reversed(states) if not isinstance(s, str)), 0)
+            right = content(version, len(got))
+            at = next((i for i in range(len(got)) if got[i] != right[i]), None)
+            what += f", the first other one at {at} is {got[at]:#x}" if at is not None else ", all right"
+        wrong.append(f"{path[:80]}: {what}; promised {promised}, then {since[:6]}")
+    # What nobody made must not be there, and all of it can be read.
+    for where, dirs, files in os.walk(top, onerror=lambda error: wrong.append(str(error))):
+        for name in [*dirs, *files]:
+            path = os.path.relpath(os.path.join(where, name), top)
+            if path not in known:
+                wrong.append(f"{path} is there, and was never made")
+    return wrong
+
+
+def main():
+    if sys.argv[1] == "write":
+        write(*sys.argv[2:5], sys.argv[5] if len(sys.argv) > 5 else 10**9, sys.argv[6] if len(sys.argv) > 6 else None)
+        return 0
+    wrong = check(*sys.argv[2:4])
+    entries = read_log(sys.argv[3], None)
+    print(f"{sum(e[0] == 'is' for e in entries)} promises, {len(wrong)} broken")
+    print("\n".join(wrong[:20]))
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
