@@ -276,6 +276,16 @@ void ImageBase::prepare_recovery() {
         fresh->block_seq = raw->block_seq;
         std::memcpy(raw, fresh, slot.size());
     });
+    // No record is newer than the superblock's seq.
+    for (const int copy : {0, 1}) {
+        const std::uint64_t block = uhsfs_super_block(&geo_, copy);
+        auto *raw = reinterpret_cast<uhsfs_super *>(image_.data() + block * block_size);
+        uhsfs_super_info info = {};
+        MUST(uhsfs_super_decode(raw, block, &info, nullptr) == 0, "superblock {}", block);
+        info.seq += uhsfs_seq_make(2, 0);
+        uhsfs_super_encode(&info, block, raw);
+        restore(block);
+    }
     const std::uint32_t epoch = at.super().epoch + 1;
     mark(epoch & 1, epoch, static_cast<std::uint32_t>(at.super().chunks_used));
     mark(UHSFS_MAP_WHICH_SUSPECT, 0, 1);
