@@ -320,8 +320,6 @@ int uhsfs_super_choose(const struct uhsfs_super_info *a, const struct uhsfs_supe
 {
 	if (!a && !b)
 		return -EUCLEAN;
-	if (a && b && a->geo.fsid != b->geo.fsid)
-		return -EUCLEAN;
 	if (a && b)
 		return b->seq > a->seq;
 	return !a;

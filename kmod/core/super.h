@@ -59,7 +59,8 @@ void uhsfs_super_encode(const struct uhsfs_super_info *info, u64 block, struct u
 
 /*
  * Which copy counts, 0 or 1, given the decoded ones (NULL: damaged); the other one is
- * overwritten next.  -EUCLEAN if there is none, or if they are of different filesystems.
+ * overwritten next.  -EUCLEAN if there is none.  That both are of one filesystem is for
+ * the caller to see.
  */
 int uhsfs_super_choose(const struct uhsfs_super_info *a, const struct uhsfs_super_info *b);
 

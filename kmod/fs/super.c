@@ -137,6 +137,9 @@ static int load_super(struct fs_context *fc, struct super_block *sb)
 	read_copies(sb, copies);
 	chosen = uhsfs_super_choose(copies->err[0] ? NULL : &copies->info[0],
 				    copies->err[1] ? NULL : &copies->info[1]);
+	if (!copies->err[0] && !copies->err[1] &&
+	    copies->info[0].geo.fsid != copies->info[1].geo.fsid)
+		chosen = -EUCLEAN;
 	if (chosen < 0) {
 		err = super_failed(fc, sb, copies);
 	} else {

@@ -199,12 +199,6 @@ Result<void> Volume::load_super(const VolumeOptions &options) {
         return copy.code == 0 ? &copy.info : nullptr;
     };
     chosen_ = uhsfs_super_choose(sound_info(*copies_[0]), sound_info(*copies_[1]));
-    if (chosen_ < 0)
-        return fail(EUCLEAN, path(),
-                    fmt::format("the two superblocks are of different filesystems ({:#x}, {:#x})",
-                                copies_[0]->info.geo.fsid, copies_[1]->info.geo.fsid),
-                    "one of them is left over from before mkfs.uhsfs; if it was interrupted, run "
-                    "it again");
     super_ = &copies_[static_cast<std::size_t>(chosen_)]->info;
     std::uint64_t unknown = 0;
     unsigned long long bits = 0;

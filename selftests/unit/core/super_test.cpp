@@ -222,8 +222,6 @@ TEST(Super, TheCopiesHaveTheirPlacesAndTheNewerCounts) {
     EXPECT_EQ(uhsfs_super_choose(&a, nullptr), 0);
     EXPECT_EQ(uhsfs_super_choose(nullptr, &a), 1);
     EXPECT_EQ(uhsfs_super_choose(nullptr, nullptr), -EUCLEAN);
-    b.geo.fsid = a.geo.fsid + 1;
-    EXPECT_EQ(uhsfs_super_choose(&a, &b), -EUCLEAN);
     uhsfs_super raw;
     uhsfs_super_info out;
     uhsfs_fault fault{};
