@@ -497,6 +497,11 @@ static int prepare_publishing(struct inode *dir)
 
 	if (!info->list_loaded)
 		return 0;
+	if (info->pub && info->pub_count == info->list.count &&
+	    !memcmp(info->pub, info->list.extent, info->pub_count * sizeof(*info->pub)) &&
+	    info->published.buckets == info->dir.buckets &&
+	    info->published.overflow == info->dir.overflow)
+		return 0;
 	copy = kvmalloc_array(info->list.count + 1, sizeof(*copy), GFP_NOFS);
 	if (!copy)
 		return -ENOMEM;
@@ -552,12 +557,14 @@ int uhsfs_write_new_buckets(struct inode *dir, struct uhsfs_writes *writes)
 	return err;
 }
 
-void uhsfs_publish(struct inode *dir)
+bool uhsfs_publish(struct inode *dir)
 {
 	struct uhsfs_inode_info *info = uhsfs_i(dir);
+	bool news;
 
 	down_write(&info->lock);
-	if (info->pubbing) {
+	news = info->pubbing;
+	if (news) {
 		kvfree(info->pub);
 		info->pub = info->pubbing;
 		info->pub_count = info->pubbing_count;
@@ -566,6 +573,7 @@ void uhsfs_publish(struct inode *dir)
 		info->pubbing = NULL;
 	}
 	up_write(&info->lock);
+	return news;
 }
 
 /* They are durable: those that did not change since need not be kept.  True if none is left. */

@@ -337,6 +337,7 @@ static int put_dir(struct uhsfs_dslot *dslot, struct uhsfs_slot_builder *b)
 		dir.buckets = info->published.buckets;
 		dir.overflow = info->published.overflow;
 	}
+	dir.entries = max_t(u64, dir.entries, dir.subdirs);
 	uhsfs_dir_root_encode(&root, &dir);
 	return uhsfs_slot_put(b, UHSFS_TLV_DIR, &root, sizeof(root));
 }

@@ -146,10 +146,9 @@ static int phases(struct super_block *sb, struct inode **dirs, u32 count,
 
 	err = write_images(sb, &images->fresh);
 	/* Slots with what was published are written in any case. */
-	for (u32 i = 0; !err && i < count; i++) {
-		uhsfs_publish(dirs[i]);
-		err = uhsfs_touch(dirs[i]);
-	}
+	for (u32 i = 0; !err && i < count; i++)
+		if (uhsfs_publish(dirs[i]))
+			err = uhsfs_touch(dirs[i]);
 	err = err ?: uhsfs_commit_all(sb);
 	err = err ?: write_images(sb, &images->old);
 	err = err ?: write_space(sb);
@@ -258,7 +257,7 @@ int uhsfs_rw_start(struct super_block *sb)
 	struct uhsfs_sb_info *sbi = uhsfs_sb(sb);
 	struct uhsfs_rw *rw = alloc_rw(sb);
 	u32 epoch = uhsfs_seq_epoch(sbi->super.seq);
-	int err;
+	int err = 0;
 
 	if (!rw)
 		return -ENOMEM;
@@ -273,10 +272,13 @@ int uhsfs_rw_start(struct super_block *sb)
 	rw->super_next = sbi->super_copy ? 0 : 1;
 	sbi->super.mounts++;
 	sbi->super.mounted_ns = ktime_get_real_ns();
+	if (!sbi->unclean)
+		err = uhsfs_drop_unused_chunks(sb);
 	/* What is not recovered stays marked: the epoch is that of the last checkpoint. */
-	err = uhsfs_write_super(sb, sbi->unclean ? sbi->super.epoch : epoch);
+	if (!err)
+		err = uhsfs_write_super(sb, sbi->unclean ? sbi->super.epoch : epoch);
 	if (err)
-		uhsfs_notice(sb, "cannot write the superblock (error %d)", err);
+		uhsfs_notice(sb, "cannot begin to write (error %d)", err);
 	else if (sbi->unclean)
 		err = uhsfs_recover_and_write(sb);
 	if (err) {
@@ -306,6 +308,9 @@ int uhsfs_rw_remount(struct super_block *sb, bool readonly)
 	cancel_delayed_work_sync(&rw->work);
 	for (int i = 0; !err && i < 4 && uhsfs_needs_checkpoint(sb); i++)
 		err = uhsfs_checkpoint(sb);
+	/* It stays writable then. */
+	if (err)
+		queue_delayed_work(uhsfs_wq, &rw->work, CHECKPOINT_SECONDS * HZ);
 	return err;
 }
 

@@ -7,6 +7,7 @@
  * changes in a descriptor is brought up to date by checkpoints.  New chunks get the
  * numbers from chunks_used on, so that a descriptor that a crash left there is replaced.
  */
+#include <linux/blkdev.h>
 #include <linux/random.h>
 #include <linux/slab.h>
 
@@ -43,6 +44,7 @@ static int load_table(struct super_block *sb, struct uhsfs_table *table, u64 chu
 
 		/* What a crash left there was never used; its incarnation is not used again. */
 		if (table->first + i >= sbi->super.chunks_used) {
+			table->dirty |= chunk->block != 0;
 			memset(chunk, 0, sizeof(*chunk));
 			table->incarnation[i] = le32_to_cpu(incarnation);
 		}
@@ -109,6 +111,50 @@ void uhsfs_free_tables(struct super_block *sb)
 	xa_for_each(&uhsfs_rw(sb)->tables, first, table)
 		kfree(table);
 	xa_destroy(&uhsfs_rw(sb)->tables);
+}
+
+/*
+ * Before the superblock's epoch passes those in which a crash left descriptors of chunks
+ * that were never used: they are not told from others then, so they go.
+ */
+int uhsfs_drop_unused_chunks(struct super_block *sb)
+{
+	struct uhsfs_sb_info *sbi = uhsfs_sb(sb);
+	struct uhsfs_rw *rw = sbi->rw;
+	struct uhsfs_writes writes;
+	struct uhsfs_place place;
+	struct uhsfs_table *table;
+	int err, wait;
+	u32 index;
+
+	/* Of later blocks nothing is believed. */
+	if (!uhsfs_chunk_table_place(&sbi->super, sbi->super.chunks_used, &place) ||
+	    place.first >= sbi->super.chunks_used)
+		return 0;
+	mutex_lock(&rw->lock);
+	table = get_table(sb, sbi->super.chunks_used, &index);
+	mutex_unlock(&rw->lock);
+	if (IS_ERR(table))
+		return PTR_ERR(table);
+	if (!table->dirty)
+		return 0;
+	/* No record is newer than the superblock's seq. */
+	err = uhsfs_write_super(sb, sbi->super.epoch);
+	if (err)
+		return err;
+	uhsfs_writes_start(&writes, sb);
+	mutex_lock(&rw->lock);
+	err = uhsfs_write_tables(&writes, true);
+	mutex_unlock(&rw->lock);
+	wait = uhsfs_writes_wait(&writes);
+	err = err ?: wait;
+	err = err ?: blkdev_issue_flush(sb->s_bdev);
+	if (!err) {
+		mutex_lock(&rw->lock);
+		uhsfs_tables_durable(sb);
+		mutex_unlock(&rw->lock);
+	}
+	return err;
 }
 
 /* ---- taking a slot -------------------------------------------------------- */

@@ -37,6 +37,7 @@ struct commit {
 	struct list_head blocks;
 	struct list_head written;	/* dslots of this round, by `batch` */
 	struct list_head unpin;
+	struct list_head held;		/* inodes of this round, by `held`, with references */
 	struct uhsfs_writes before;
 	u32 count;			/* blocks */
 };
@@ -270,7 +271,8 @@ static int try_next(struct commit *commit)
 	mutex_unlock(&rw->lock);
 	if (inode) {
 		up_write(&uhsfs_i(inode)->lock);
-		iput(inode);
+		/* Eviction would read nodes of trees that are on their way. */
+		list_add(&uhsfs_i(inode)->held, &commit->held);
 	}
 	return err;
 }
@@ -384,6 +386,13 @@ static void end_round(struct commit *commit)
 		list_del_init(&dslot->batch);
 		dslot->writing = 0;
 	}
+	while (!list_empty(&commit->held)) {
+		struct uhsfs_inode_info *info;
+
+		info = list_first_entry(&commit->held, struct uhsfs_inode_info, held);
+		list_del_init(&info->held);
+		iput(&info->vfs_inode);
+	}
 }
 
 static int one_round(struct commit *commit)
@@ -442,6 +451,7 @@ static int run(struct commit *commit)
 	lockdep_assert_held(&rw->commit_lock);
 	while (!err && !list_empty(&commit->wanted)) {
 		u64 before = rw->commits;
+		u32 wanted = wanted_count(commit);
 
 		if (READ_ONCE(rw->failed))
 			err = -EIO;
@@ -449,7 +459,7 @@ static int run(struct commit *commit)
 			err = one_round(commit);
 		/* Before anyone else can commit and drop a reference of the same inode. */
 		unpin_all(commit);
-		if (!err && rw->commits == before && !list_empty(&commit->wanted)) {
+		if (!err && rw->commits == before && wanted_count(commit) == wanted) {
 			/* Everything waits for an inode that is being evicted. */
 			msleep(1);
 			if (++idle == 10000)
@@ -470,6 +480,7 @@ static void start(struct commit *commit, struct super_block *sb)
 	INIT_LIST_HEAD(&commit->blocks);
 	INIT_LIST_HEAD(&commit->written);
 	INIT_LIST_HEAD(&commit->unpin);
+	INIT_LIST_HEAD(&commit->held);
 }
 
 /* ---- who commits ---------------------------------------------------------- */

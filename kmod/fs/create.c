@@ -104,6 +104,9 @@ static int claim_once(struct inode *inode, struct inode *dir, const struct qstr 
 	parent = err ? ERR_PTR(err) : uhsfs_dslot_get(dir);
 	if (IS_ERR(dslot) || IS_ERR(parent))
 		err = -ENOMEM;
+	/* A commit may have dropped the dslot that had the names. */
+	if (!err && !born && !dslot->names_loaded)
+		err = -EAGAIN;
 	if (!err)
 		err = room_for_name(dslot);
 	/* Touching comes first: it can fail. */
@@ -145,11 +148,12 @@ static int claim_once(struct inode *inode, struct inode *dir, const struct qstr 
 /* The gate is held, but not while something else is committed. */
 static int claim_name(struct inode *inode, struct inode *dir, const struct qstr *name, bool born)
 {
-	struct first first;
+	struct first first = {};
 	int err;
 
 	do {
-		err = claim_once(inode, dir, name, born, &first);
+		err = born ? 0 : uhsfs_load_names(inode);
+		err = err ?: claim_once(inode, dir, name, born, &first);
 		if (err == -EAGAIN && commit_first(inode->i_sb, &first))
 			return -EIO;
 	} while (err == -EAGAIN);
@@ -191,6 +195,9 @@ static int leave_once(struct inode *inode, struct inode *dir, const struct qstr 
 	parent = err ? ERR_PTR(err) : uhsfs_dslot_get(dir);
 	if (IS_ERR(dslot) || IS_ERR(parent))
 		err = -ENOMEM;
+	/* A commit may have dropped the dslot that had the names. */
+	if (!err && !dslot->names_loaded)
+		err = -EAGAIN;
 	if (!err) {
 		own = uhsfs_own_name(dslot, &claim);
 		err = own ? uhsfs_mark(sb, dslot->ino) ?: uhsfs_mark(sb, parent->ino) : -ESTALE;
@@ -217,14 +224,13 @@ static int leave_once(struct inode *inode, struct inode *dir, const struct qstr 
 
 static int leave_name(struct inode *inode, struct inode *dir, const struct qstr *name)
 {
-	struct first first;
+	struct first first = {};
 	bool unpin = false;
-	int err = uhsfs_load_names(inode);
+	int err;
 
-	if (err)
-		return err;
 	do {
-		err = leave_once(inode, dir, name, &first, &unpin);
+		err = uhsfs_load_names(inode);
+		err = err ?: leave_once(inode, dir, name, &first, &unpin);
 		if (err == -EAGAIN && commit_first(inode->i_sb, &first))
 			return -EIO;
 	} while (err == -EAGAIN);
@@ -495,6 +501,7 @@ static int make_room(struct inode *inode, u32 len)
 	struct uhsfs_dslot *dslot;
 	u32 need;
 
+	down_read(&info->lock);
 	mutex_lock(&rw->lock);
 	dslot = uhsfs_dslot_find(inode->i_sb, inode->i_ino);
 	for (u32 i = 0; dslot && i < dslot->name_count; i++)
@@ -508,6 +515,7 @@ static int make_room(struct inode *inode, u32 len)
 			need += uhsfs_tlv_size(info->view.len[fixed[i]]);
 	if (S_ISLNK(inode->i_mode) && info->view.value[UHSFS_TLV_INLINE])
 		need += uhsfs_tlv_size(info->view.len[UHSFS_TLV_INLINE]);
+	up_read(&info->lock);
 	if (need > room)
 		return -ENOSPC;
 	return uhsfs_uninline(inode);
@@ -622,6 +630,12 @@ void uhsfs_forget_dslot(struct inode *inode)
 	dslot = uhsfs_dslot_find(inode->i_sb, inode->i_ino);
 	if (dslot && dslot->inode == inode) {
 		dslot->inode = NULL;
+		/* Nobody is left who could say what to write. */
+		if (dslot->dirty && !dslot->free) {
+			dslot->dirty = false;
+			list_del_init(&dslot->list);
+			rw->dirty_count--;
+		}
 		uhsfs_dslot_maybe_free(inode->i_sb, dslot);
 	}
 	mutex_unlock(&rw->lock);

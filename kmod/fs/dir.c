@@ -326,29 +326,37 @@ static int walk_all(struct walk *walk)
 	return ret;
 }
 
-static int count_subdir(struct walk *walk, const struct uhsfs_dirent *e)
-{
-	u32 *subdirs = walk->ctx;
+struct counts {
+	u64 entries;
+	u32 subdirs;
+};
 
-	if (e->type == DT_DIR && *subdirs < UHSFS_LINK_MAX - 2)
-		(*subdirs)++;
+static int count_entry(struct walk *walk, const struct uhsfs_dirent *e)
+{
+	struct counts *counts = walk->ctx;
+
+	counts->entries++;
+	if (e->type == DT_DIR && counts->subdirs < UHSFS_LINK_MAX - 2)
+		counts->subdirs++;
 	return 0;
 }
 
-int uhsfs_dir_count(struct inode *dir, u32 *subdirs)
+int uhsfs_dir_count(struct inode *dir, u64 *entries, u32 *subdirs)
 {
+	struct counts counts = {};
 	struct walk *walk = kmalloc(sizeof(*walk), GFP_NOFS);
 	int err;
 
 	if (!walk)
 		return -ENOMEM;
-	*subdirs = 0;
 	walk->dir = dir;
 	walk->pos = UHSFS_COOKIE_FIRST;
-	walk->each = count_subdir;
-	walk->ctx = subdirs;
+	walk->each = count_entry;
+	walk->ctx = &counts;
 	err = walk_all(walk);
 	kfree(walk);
+	*entries = counts.entries;
+	*subdirs = counts.subdirs;
 	return err;
 }
 

@@ -26,6 +26,7 @@ static void init_once(void *object)
 	init_rwsem(&info->lock);
 	xa_init(&info->buckets);
 	INIT_LIST_HEAD(&info->unpin);
+	INIT_LIST_HEAD(&info->held);
 	INIT_LIST_HEAD(&info->ioends);
 	spin_lock_init(&info->ioend_lock);
 	INIT_WORK(&info->ioend_work, uhsfs_ioend_work);
@@ -167,6 +168,7 @@ static int set_up_dir(struct inode *inode)
 	const struct uhsfs_sb_info *sbi = uhsfs_sb(inode->i_sb);
 	struct uhsfs_inode_info *info = uhsfs_i(inode);
 	struct uhsfs_fault fault;
+	u64 entries;
 	u32 subdirs;
 	int err;
 
@@ -177,13 +179,15 @@ static int set_up_dir(struct inode *inode)
 	inode->i_fop = &uhsfs_dir_operations;
 	uhsfs_meta_mapping(inode->i_mapping);
 	i_size_write(inode, (loff_t)info->dir.buckets << UHSFS_BLOCK_SHIFT);
-	/* After a crash the count in the slot is a hint; better that than nothing. */
+	/* After a crash the counts in the slot are hints; better those than nothing. */
 	if (sbi->crashed && (sbi->overlay || !sbi->unclean)) {
-		err = uhsfs_dir_count(inode, &subdirs);
+		err = uhsfs_dir_count(inode, &entries, &subdirs);
 		if (err == -EINTR || err == -ENOMEM)
 			return err;
-		if (!err)
+		if (!err) {
+			info->dir.entries = entries;
 			info->dir.subdirs = subdirs;
+		}
 	}
 	set_nlink(inode, 2 + info->dir.subdirs);
 	return 0;

@@ -83,7 +83,8 @@ int uhsfs_load_extents(struct inode *inode)
 	if (READ_ONCE(info->list_loaded))
 		return 0;
 	down_write(&info->lock);
-	if (info->list_loaded)
+	/* Data in the slot counts until uhsfs_uninline() has moved it. */
+	if (info->list_loaded || info->view.len[UHSFS_TLV_INLINE])
 		goto out;
 	raw = info->view.value[UHSFS_TLV_EXTENTS];
 	count = info->view.len[UHSFS_TLV_EXTENTS] / sizeof(*raw);

@@ -86,12 +86,20 @@ bool uhsfs_dir_name(struct inode *dir, struct uhsfs_claim *claim)
 {
 	const struct uhsfs_overlay_slot *overlay = uhsfs_overlay_slot(dir->i_sb, dir->i_ino);
 	const struct uhsfs_slot_view *view = &uhsfs_i(dir)->view;
+	bool named;
 
-	if (view->value[UHSFS_TLV_NAME]) {
+	down_read(&uhsfs_i(dir)->lock);
+	named = view->value[UHSFS_TLV_NAME];
+	if (named) {
 		uhsfs_name_decode(view->value[UHSFS_TLV_NAME], claim);
-		if (!overlay || !uhsfs_overlay_lost(overlay, claim))
-			return true;
+		named = !overlay || !uhsfs_overlay_lost(overlay, claim);
+		/* The image may go with the next commit. */
+		claim->name = NULL;
+		claim->len = 0;
 	}
+	up_read(&uhsfs_i(dir)->lock);
+	if (named)
+		return true;
 	if (!overlay || !overlay->gained.len)
 		return false;
 	*claim = overlay->gained;

@@ -118,6 +118,9 @@ static int use_slots(struct uhsfs_recovery_run *r, const u8 *was)
 			if (IS_ERR(inode))
 				return PTR_ERR(inode);
 			err = use_inode(inode);
+			/* What becomes of an orphan is decided later; this is no last reference. */
+			if (!inode->i_nlink)
+				set_nlink(inode, 1);
 			iput(inode);
 		}
 		cond_resched();

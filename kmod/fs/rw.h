@@ -234,6 +234,7 @@ int uhsfs_slot_alloc(struct super_block *sb, u64 near, struct uhsfs_new_slot *sl
 void uhsfs_slot_release(struct super_block *sb, u64 ino);
 int uhsfs_slot_durable(struct super_block *sb, u64 ino, bool in_use);
 int uhsfs_slot_found(struct super_block *sb, u64 ino, bool in_use);
+int uhsfs_drop_unused_chunks(struct super_block *sb);
 int uhsfs_chunks_found(struct super_block *sb, u64 end);
 int uhsfs_slot_chunk(struct super_block *sb, u64 ino, struct uhsfs_chunk_info *chunk,
 		     bool *written);
@@ -293,7 +294,9 @@ struct uhsfs_bucket_images {
 int uhsfs_snapshot_buckets(struct inode *dir, struct uhsfs_bucket_images *images);
 void uhsfs_write_images(struct list_head *images, struct uhsfs_writes *writes);
 bool uhsfs_buckets_durable(struct inode *dir);
-void uhsfs_publish(struct inode *dir);
+
+/* True if the slot has to say something new. */
+bool uhsfs_publish(struct inode *dir);
 void uhsfs_drop_buckets(struct inode *dir);
 
 /* ---- map.c: extents in memory --------------------------------------------- */

@@ -136,6 +136,7 @@ struct uhsfs_inode_info {
 	struct work_struct ioend_work;
 
 	struct list_head unpin;	/* of a commit that drops its reference */
+	struct list_head held;	/* of the round of a commit that has one */
 	struct inode vfs_inode;
 };
 
@@ -308,13 +309,13 @@ int uhsfs_dir_any(struct inode *dir);
 /* Gather what inserting an entry has to know. */
 int uhsfs_dir_probe(struct inode *dir, struct uhsfs_dir_probe *probe);
 
-/* Subdirectories in fact. */
-int uhsfs_dir_count(struct inode *dir, u32 *subdirs);
+/* Entries and subdirectories in fact. */
+int uhsfs_dir_count(struct inode *dir, u64 *entries, u32 *subdirs);
 
 /* 1: slot ino of that generation has the name in the directory; 0; or an error. */
 int uhsfs_confirm(struct inode *dir, u64 ino, u32 gen, const u8 *name, u8 len);
 
-/* The (one) name of a directory. */
+/* The (one) name of a directory: its parent, without the name itself. */
 bool uhsfs_dir_name(struct inode *dir, struct uhsfs_claim *claim);
 
 extern const struct file_operations uhsfs_dir_operations;

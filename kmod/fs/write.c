@@ -91,7 +91,8 @@ static int map_for_write(struct inode *inode, loff_t offset, loff_t length, unsi
 		return -EIO;
 	if (flags & IOMAP_NOWAIT)
 		return -EAGAIN;
-	err = uhsfs_load_extents(inode);
+	err = uhsfs_uninline(inode);
+	err = err ?: uhsfs_load_extents(inode);
 	if (err)
 		return err;
 	down_write(&info->lock);
@@ -264,7 +265,7 @@ int uhsfs_uninline(struct inode *inode)
 	struct page *page;
 	int err;
 
-	if (!uhsfs_rw(sb) || info->list_loaded || !info->inline_copy)
+	if (!uhsfs_rw(sb) || READ_ONCE(info->list_loaded) || !info->inline_copy)
 		return 0;
 	page = uhsfs_image_page();
 	if (!page)
@@ -272,6 +273,12 @@ int uhsfs_uninline(struct inode *inode)
 	memcpy(page_address(page), info->inline_copy, info->view.len[UHSFS_TLV_INLINE]);
 	/* Until the list is there, the data in the slot counts, in images too. */
 	down_write(&info->lock);
+	/* Another one may have done it. */
+	if (info->list_loaded) {
+		up_write(&info->lock);
+		__free_page(page);
+		return 0;
+	}
 	err = take_blocks(inode, 0, 1, &ext);
 	if (err) {
 		__free_page(page);

@@ -26,8 +26,8 @@ give_up()
 	exit 1
 }
 
-# load_module: insert the module built for the running kernel and wait until the filesystem is
-# registered.
+# load_module: insert the module built for the running kernel, with the parameters in $MODULE_PARAMETERS,
+# and wait until the filesystem is registered.
 load_module()
 {
 	local name dependency
@@ -40,7 +40,8 @@ load_module()
 			modprobe "$dependency" 2>"$TAP_TMP/load" ||
 				give_up "load module" "modprobe $dependency: $(cat "$TAP_TMP/load")"
 		done
-		insmod "$UHSFS_MODULE" 2>"$TAP_TMP/load" || give_up "load module" "$(cat "$TAP_TMP/load")"
+		# shellcheck disable=SC2086
+		insmod "$UHSFS_MODULE" ${MODULE_PARAMETERS:-} 2>"$TAP_TMP/load" || give_up "load module" "$(cat "$TAP_TMP/load")"
 		defer unload_if_loaded "$name"
 	fi
 	wait_for "$GUEST_WAIT_SECONDS" grep -qw uhsfs /proc/filesystems ||

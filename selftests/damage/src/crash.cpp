@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 
 #include "crc32c.h"
 #include "guest.hpp"
@@ -35,6 +36,7 @@ public:
     bool applies = true;
     bool unclean = true;   // some chunk is marked
     bool damaged = false;  // recovery and fsck report damage
+    bool intents = false;  // some slot holds an intent
 
     [[nodiscard]] std::uint64_t ino(const std::string &path) const { return disk.ino(path); }
     [[nodiscard]] Inode dir(const std::string &path) const { return image.inode(path); }
@@ -99,6 +101,7 @@ public:
         const std::string name = name_of(path);
         auto &value = holder.value[UHSFS_TLV_INTENT];
         uhsfs_intent intent = {};
+        intents = true;
 
         intent.peer_ino = cpu_to_le64(peer);
         intent.peer_gen = cpu_to_le32(peer_gen);
@@ -538,7 +541,11 @@ void check_fsck(const Crash &c, Results &results) {
 
 }  // namespace
 
-int test_crash(std::vector<std::unique_ptr<Disk>> &disks) {
+namespace {
+
+// Each scenario on each disk.
+int run_scenarios(std::vector<std::unique_ptr<Disk>> &disks,
+                  const std::function<void(Crash &, Results &)> &check) {
     for (const Scenario &scenario : scenarios()) {
         Results results;
         bool applied = false;
@@ -552,13 +559,7 @@ int test_crash(std::vector<std::unique_ptr<Disk>> &disks) {
                     continue;
                 applied = true;
                 disk->put();
-                check_mount(crash, results);
-                // Of the other shapes once is enough.
-                if (disk == disks.front() || disk == disks.back()) {
-                    check_mount(crash, results);
-                    check_norecovery(crash, results);
-                }
-                check_fsck(crash, results);
+                check(crash, results);
             } catch (const std::exception &error) {
                 results.problem(disk->shape(), fmt::format("cannot be made: {}", error.what()));
             }
@@ -571,6 +572,67 @@ int test_crash(std::vector<std::unique_ptr<Disk>> &disks) {
         results.end();
     }
     return 0;
+}
+
+void check_tree(Crash &c, Results &results, const char *when) {
+    for (const std::string &line : differences(c.expected, c.disk.walk(c.expected.tree)))
+        results.problem(c.disk.shape(), fmt::format("{}: {}", when, line));
+}
+
+// A mount that writes recovers, or refuses and leaves everything to be recovered.
+void check_replay(Crash &c, Results &results) {
+    const std::string &shape = c.disk.shape();
+    std::string output;
+
+    clear_log();
+    const int error = c.disk.mount("", true);
+    if (c.intents || c.damaged) {
+        // An intent is more than this version can finish; what is in doubt stays as it is.
+        if (c.intents && error != EOPNOTSUPP)
+            results.problem(shape, fmt::format("an intent: {}", std::strerror(error)));
+        if (error == 0 && c.disk.unmount() != 0)
+            results.problem(shape, "cannot be unmounted");
+        if (c.intents && c.disk.mount("") == 0) {
+            check_tree(c, results, "after the refusal");
+            if (c.disk.unmount() != 0)
+                results.problem(shape, "cannot be unmounted");
+        }
+        return;
+    }
+    if (error != 0)
+        return results.problem(shape, fmt::format("mount: {}", std::strerror(error)));
+    if (logged(c.disk.name() + ": recovered on the device") != c.unclean)
+        results.problem(shape, "the log does not say what was done");
+    check_tree(c, results, "recovered");
+    if (c.disk.unmount() != 0)
+        return results.problem(shape, "cannot be unmounted");
+    if (const int status = run({"fsck.uhsfs", "-n", c.disk.path()}, &output); status != 0)
+        results.problem(shape, fmt::format("fsck.uhsfs -n: status {}: {}", status, output));
+    if (c.disk.mount("") != 0)
+        return results.problem(shape, "cannot be mounted again");
+    if (c.disk.sysfs("recovery") != "clean")
+        results.problem(shape, "recovery is " + c.disk.sysfs("recovery") + " the next time");
+    check_tree(c, results, "mounted again");
+    if (c.disk.unmount() != 0)
+        results.problem(shape, "cannot be unmounted again");
+}
+
+}  // namespace
+
+int test_crash(std::vector<std::unique_ptr<Disk>> &disks) {
+    return run_scenarios(disks, [&](Crash &crash, Results &results) {
+        check_mount(crash, results);
+        // Of the other shapes once is enough.
+        if (&crash.disk == disks.front().get() || &crash.disk == disks.back().get()) {
+            check_mount(crash, results);
+            check_norecovery(crash, results);
+        }
+        check_fsck(crash, results);
+    });
+}
+
+int test_replay(std::vector<std::unique_ptr<Disk>> &disks) {
+    return run_scenarios(disks, check_replay);
 }
 
 }  // namespace uhsfs::damage

@@ -126,10 +126,11 @@ Disk::Disk(const std::string &work, const std::string &source,
         node.ino = must(volume.resolve(where)).ino();
 }
 
-int Disk::mount(const std::string &options) const {
+int Disk::mount(const std::string &options, bool writes) const {
+    const unsigned long flags = writes ? MS_NOATIME : MS_RDONLY;
     ::mkdir(mount_point_.c_str(), 0755);
-    return ::mount(device_->path.c_str(), mount_point_.c_str(), "uhsfs", MS_RDONLY,
-                   options.c_str()) == 0
+    return ::mount(device_->path.c_str(), mount_point_.c_str(), "uhsfs", flags, options.c_str()) ==
+                   0
                ? 0
                : errno;
 }

@@ -57,7 +57,7 @@ public:
     [[nodiscard]] bool unchanged() const { return image_->same_as(device_->fd.get()); }
 
     // 0 or an errno.
-    [[nodiscard]] int mount(const std::string &options) const;
+    [[nodiscard]] int mount(const std::string &options, bool writes = false) const;
     [[nodiscard]] int unmount() const;
     // All paths of the source and of `also` are looked up.
     [[nodiscard]] Tree walk(const Tree &also) const;
@@ -87,6 +87,7 @@ int run(std::vector<std::string> command, std::string *output);
 // The three kinds of tests.
 int test_damage(std::vector<std::unique_ptr<Disk>> &disks);
 int test_crash(std::vector<std::unique_ptr<Disk>> &disks);
+int test_replay(std::vector<std::unique_ptr<Disk>> &disks);
 int test_hostile(std::vector<std::unique_ptr<Disk>> &disks, std::uint64_t seed, unsigned images);
 
 }  // namespace uhsfs::damage

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * image_damage TEST WORK DISK4096 DISK512 [SEED IMAGES]: mounts images that are damaged
- * (TEST = damage), were not unmounted (crash), or are hostile at random (hostile), reads them,
- * and says of each whether it behaves as it must. WORK is an empty folder in memory.
+ * (TEST = damage), were not unmounted (crash, and replay to recover them on the disk), or are
+ * hostile at random (hostile), reads them, and says of each whether it behaves as it must. WORK is
+ * an empty folder in memory.
  */
 #include <cstdio>
 #include <cstdlib>
@@ -18,7 +19,7 @@ int main(int argc, char **argv) {
         const std::string test = argc > 1 ? argv[1] : "";
         if (argc < 5 || (test == "hostile" && argc < 7)) {
             fmt::print(stderr,
-                       "usage: image_damage damage|crash|hostile WORK DISK4096 DISK512 "
+                       "usage: image_damage damage|crash|replay|hostile WORK DISK4096 DISK512 "
                        "[SEED IMAGES]\n");
             return 2;
         }
@@ -27,6 +28,8 @@ int main(int argc, char **argv) {
             return test_damage(disks);
         if (test == "crash")
             return test_crash(disks);
+        if (test == "replay")
+            return test_replay(disks);
         if (test == "hostile")
             return test_hostile(disks, std::strtoull(argv[5], nullptr, 0),
                                 static_cast<unsigned>(std::strtoul(argv[6], nullptr, 0)));

@@ -75,9 +75,10 @@ crash_rounds()
 		seconds=$((9 + RANDOM % 8)).$((RANDOM % 10))
 		out=$TAP_TMP/out$round
 		mkdir "$out"
-		mkfs.uhsfs -q --slot-size 1024 --atomic device "$out/disk0" 65536 >"$out/mkfs" 2>&1 &&
-			mkfs.uhsfs -q --slot-size 4096 --atomic shadow "$out/disk1" 65536 >>"$out/mkfs" 2>&1 ||
+		if ! mkfs.uhsfs -q --slot-size 1024 --atomic device "$out/disk0" 65536 >"$out/mkfs" 2>&1 ||
+			! mkfs.uhsfs -q --slot-size 4096 --atomic shadow "$out/disk1" 65536 >>"$out/mkfs" 2>&1; then
 			bail "mkfs: $(cat "$out/mkfs")"
+		fi
 		vm --kernel "$kernel" --nvme "256M,file=$out/disk0" --nvme "256M,lba=512,file=$out/disk1" --out "$out" \
 			--kill-after "$seconds" --quiet -- bash "$TAP_TMP/write.sh" "$out" $((seed + 2 * round)) "$CRASH_FOLDER"
 		vm_is "round $round: killed after $seconds s on $kernel" 0
