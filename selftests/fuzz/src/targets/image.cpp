@@ -111,6 +111,28 @@ Changed apply(const ImageBase &base, const Input &input) {
     return changed;
 }
 
+// True if the block is a copy of an intent map whose other copy is as it was: that may be the
+// cut off first write of an epoch at any time, and is but a note.
+bool may_be_torn(const ImageBase &base, std::uint64_t block, const Changed &changed) {
+    uhsfs_super_info super = {};
+
+    if (!base.shape().shadow)
+        return false;
+    MUST(uhsfs_super_decode(reinterpret_cast<const uhsfs_super *>(base.block(UHSFS_SB_BLOCK)),
+                            UHSFS_SB_BLOCK, &super, nullptr) == 0,
+         "the superblock of the base image");
+    for (const unsigned which : {0U, 1U}) {
+        uhsfs_place place = {};
+        if (!uhsfs_chunk_map_place(&super, 0, which, &place))
+            continue;
+        if (block == place.home)
+            return !changed.contains(place.home + 1);
+        if (block == place.home + 1)
+            return !changed.contains(place.home);
+    }
+    return false;
+}
+
 // True if each change leaves a wrong checksum, and one is in a block that counts.
 bool surely_damaged(const ImageBase &base, const Input &input, const Changed &changed) {
     bool damaged = false;
@@ -125,7 +147,7 @@ bool surely_damaged(const ImageBase &base, const Input &input, const Changed &ch
         seal_block(base.geo(), again.bytes);
         if (std::memcmp(&again, &bytes, sizeof(again)) == 0)
             return false;
-        damaged = damaged || base.is_metadata(block);
+        damaged = damaged || (base.is_metadata(block) && !may_be_torn(base, block, changed));
     }
     return damaged;
 }
