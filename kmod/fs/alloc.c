@@ -6,6 +6,7 @@
  * up is not durable (R3).  A group's bit maps are written by checkpoints.  A group is
  * loaded at its first use and stays.
  */
+#include <linux/blkdev.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 
@@ -164,6 +165,7 @@ int uhsfs_alloc(struct super_block *sb, u64 goal, u32 want, u32 unit, u64 reserv
 			 uhsfs_sb(sb)->super.groups_used);
 
 	lockdep_assert_held(&rw->lock);
+	reserve += rw->reserved;
 	if (rw->free_blocks < reserve + unit)
 		return -ENOSPC;
 	want = min_t(u64, want, (rw->free_blocks - reserve) / unit);
@@ -253,6 +255,51 @@ void uhsfs_give_up(struct uhsfs_dslot *dslot, u64 block, u32 count)
 	list_add_tail(&run->list, &dslot->given_up);
 }
 
+void uhsfs_free_run(struct super_block *sb, struct uhsfs_given_up *run)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+
+	lockdep_assert_held(&rw->lock);
+	if (READ_ONCE(uhsfs_sb(sb)->options.discard)) {
+		list_add_tail(&run->list, &rw->discards);
+		return;
+	}
+	uhsfs_free_now(sb, run->block, run->count);
+	kfree(run);
+}
+
+/*
+ * With the option, blocks stay taken until a checkpoint has discarded them: nobody writes
+ * to a block whose discard is on its way.  A discard that fails changes nothing.
+ */
+void uhsfs_discard_given_up(struct super_block *sb)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+	struct uhsfs_given_up *run, *next;
+	LIST_HEAD(discards);
+
+	mutex_lock(&rw->lock);
+	list_splice_init(&rw->discards, &discards);
+	mutex_unlock(&rw->lock);
+	list_for_each_entry_safe(run, next, &discards, list) {
+		blkdev_issue_discard(sb->s_bdev, run->block << (UHSFS_BLOCK_SHIFT - SECTOR_SHIFT),
+				     (sector_t)run->count << (UHSFS_BLOCK_SHIFT - SECTOR_SHIFT),
+				     GFP_NOFS);
+		mutex_lock(&rw->lock);
+		uhsfs_free_now(sb, run->block, run->count);
+		mutex_unlock(&rw->lock);
+		kfree(run);
+	}
+}
+
+void uhsfs_free_discards(struct super_block *sb)
+{
+	struct uhsfs_given_up *run, *next;
+
+	list_for_each_entry_safe(run, next, &uhsfs_rw(sb)->discards, list)
+		kfree(run);
+}
+
 /* ---- writing -------------------------------------------------------------- */
 
 struct seal_map {
@@ -280,7 +327,7 @@ static void seal_bitmap(struct page *page, u64 block, void *ctx)
 }
 
 /* Both halves: a group's image is of one moment. */
-int uhsfs_write_groups(struct uhsfs_writes *writes)
+void uhsfs_write_groups(struct uhsfs_writes *writes)
 {
 	struct super_block *sb = writes->sb;
 	struct uhsfs_rw *rw = uhsfs_rw(sb);
@@ -300,8 +347,6 @@ int uhsfs_write_groups(struct uhsfs_writes *writes)
 			};
 			struct page *page = uhsfs_image_page();
 
-			if (!page)
-				return -ENOMEM;
 			uhsfs_write_home(writes, page,
 					 uhsfs_bitmap_home(uhsfs_geo(sb), number, half),
 					 group->next[half], 0, seal_bitmap, &seal);
@@ -309,7 +354,6 @@ int uhsfs_write_groups(struct uhsfs_writes *writes)
 		group->dirty = false;
 		xa_set_mark(&rw->groups, number, XA_MARK_0);
 	}
-	return 0;
 }
 
 void uhsfs_groups_durable(struct super_block *sb)

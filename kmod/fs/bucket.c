@@ -448,21 +448,14 @@ static struct image *copy_bucket(struct inode *dir, u64 logical, struct folio *f
 {
 	struct super_block *sb = dir->i_sb;
 	struct uhsfs_bucket *bucket = folio_address(folio);
-	struct image *image = kzalloc(sizeof(*image), GFP_NOFS);
 	struct uhsfs_ext ext;
+	struct image *image;
 	u64 len;
 
-	if (!image)
-		return ERR_PTR(-ENOMEM);
+	if (uhsfs_extent_lookup(dir, logical, &ext, &len) <= 0)
+		return ERR_PTR(-EUCLEAN);
+	image = kzalloc(sizeof(*image), GFP_NOFS | __GFP_NOFAIL);
 	image->page = uhsfs_image_page();
-	if (!image->page || uhsfs_extent_lookup(dir, logical, &ext, &len) <= 0) {
-		int err = image->page ? -EUCLEAN : -ENOMEM;
-
-		if (image->page)
-			__free_page(image->page);
-		kfree(image);
-		return ERR_PTR(err);
-	}
 	image->home = ext.physical + (logical - ext.logical) * uhsfs_geo(sb)->homes;
 	image->next = fresh ? 2 : uhsfs_next_copy(sb, le64_to_cpu(bucket->h.block) - image->home);
 	bucket->h.block = cpu_to_le64(image->home + (image->next == 2 ? 0 : image->next));

@@ -46,21 +46,16 @@ static int read_own(void *ctx, u64 block, struct uhsfs_tree_node **node)
 static int alloc_node(void *ctx, u64 *block, struct uhsfs_tree_node **node)
 {
 	struct building *building = ctx;
-	struct new_node *own = kzalloc(sizeof(*own), GFP_NOFS);
+	struct new_node *own = kzalloc(sizeof(*own), GFP_NOFS | __GFP_NOFAIL);
 	u32 got;
 	int err;
 
-	if (!own)
-		return -ENOMEM;
-	own->page = uhsfs_image_page();
-	err = own->page ? uhsfs_alloc(building->sb, uhsfs_rw(building->sb)->goal, 1, 1, 0,
-				      &own->block, &got) : -ENOMEM;
+	err = uhsfs_alloc(building->sb, uhsfs_rw(building->sb)->goal, 1, 1, 0, &own->block, &got);
 	if (err) {
-		if (own->page)
-			__free_page(own->page);
 		kfree(own);
 		return err;
 	}
+	own->page = uhsfs_image_page();
 	list_add_tail(&own->list, &building->nodes);
 	building->count++;
 	*block = own->block;
@@ -221,12 +216,12 @@ static struct uhsfs_claim *further_names(struct uhsfs_dslot *dslot,
 					 const struct uhsfs_geometry *geo)
 {
 	u32 count = dslot->name_count - 1;
-	struct uhsfs_claim *claims = kvmalloc_array(count, sizeof(*claims), GFP_NOFS);
+	struct uhsfs_claim *claims = kvmalloc_array(count, sizeof(*claims),
+						    GFP_NOFS | __GFP_NOFAIL);
 
-	for (u32 i = 0; claims && i < count; i++)
+	for (u32 i = 0; i < count; i++)
 		claims[i] = dslot->names[i + 1]->claim;
-	if (claims)
-		sort_r(claims, count, sizeof(*claims), compare_claims, NULL, geo);
+	sort_r(claims, count, sizeof(*claims), compare_claims, NULL, geo);
 	return claims;
 }
 
@@ -249,8 +244,6 @@ static int build_names(struct uhsfs_dslot *dslot, struct uhsfs_writes *writes)
 	if (dslot->name_count < 2)
 		return 0;
 	claims = further_names(dslot, uhsfs_geo(sb));
-	if (!claims)
-		return -ENOMEM;
 	INIT_LIST_HEAD(&building.nodes);
 	uhsfs_names_init(&names, uhsfs_geo(sb), &building_ops, &building, inode->i_ino,
 			 inode->i_generation, NULL);
@@ -350,6 +343,12 @@ static int put_content(struct uhsfs_dslot *dslot, struct uhsfs_slot_builder *b,
 	bool dir = S_ISDIR(dslot->inode->i_mode);
 	int err;
 
+	if (info->inlined) {
+		/* A tree from before may be left to give up. */
+		err = put_extents(dslot, b, NULL, 0, true, writes);
+		return err ?: uhsfs_slot_put(b, UHSFS_TLV_INLINE, info->inline_copy,
+					     info->disk_size);
+	}
 	if (!info->list_loaded) {
 		err = put_copy(b, view, UHSFS_TLV_INLINE);
 		err = err ?: put_copy(b, view, UHSFS_TLV_EXTENTS);

@@ -15,8 +15,6 @@
 
 #include "rw.h"
 
-#define CHECKPOINT_SECONDS 5
-
 /* ---- phases --------------------------------------------------------------- */
 
 static int flush(struct super_block *sb)
@@ -87,17 +85,14 @@ static int write_space(struct super_block *sb)
 {
 	struct uhsfs_rw *rw = uhsfs_rw(sb);
 	struct uhsfs_writes writes;
-	int err, wait;
 
 	uhsfs_writes_start(&writes, sb);
 	mutex_lock(&rw->lock);
-	err = uhsfs_write_groups(&writes);
-	if (!err)
-		err = uhsfs_write_tables(&writes, true);
+	uhsfs_write_groups(&writes);
+	uhsfs_write_tables(&writes, true);
 	uhsfs_note_written(sb);
 	mutex_unlock(&rw->lock);
-	wait = uhsfs_writes_wait(&writes);
-	return err ?: wait;
+	return uhsfs_writes_wait(&writes);
 }
 
 /* The moment the checkpoint is of. */
@@ -123,7 +118,7 @@ static int begin(struct super_block *sb, struct inode ***dirs, u32 *count,
 		err = uhsfs_snapshot_buckets((*dirs)[i], images);
 	if (!err) {
 		mutex_lock(&rw->lock);
-		err = uhsfs_write_marks(&writes);
+		uhsfs_write_marks(&writes);
 		mutex_unlock(&rw->lock);
 	}
 	up_write(&rw->gate);
@@ -150,6 +145,8 @@ static int phases(struct super_block *sb, struct inode **dirs, u32 count,
 		if (uhsfs_publish(dirs[i]))
 			err = uhsfs_touch(dirs[i]);
 	err = err ?: uhsfs_commit_all(sb);
+	if (!err)
+		uhsfs_discard_given_up(sb);
 	err = err ?: write_images(sb, &images->old);
 	err = err ?: write_space(sb);
 	err = err ?: flush(sb);
@@ -181,6 +178,7 @@ int uhsfs_checkpoint(struct super_block *sb)
 		uhsfs_rw_fail(sb, "a checkpoint", err);
 	else
 		rw->checkpoints++;
+	wake_up_all(&rw->settled);
 	uhsfs_write_images(&images.fresh, NULL);
 	uhsfs_write_images(&images.old, NULL);
 	if (dirs)
@@ -196,18 +194,66 @@ bool uhsfs_needs_checkpoint(struct super_block *sb)
 	return READ_ONCE(rw->changed) || rw->dirty_count || !xa_empty(&rw->dirty_dirs);
 }
 
+/* ---- when ----------------------------------------------------------------- */
+
+/*
+ * By time; when so many chunks are marked that recovery would take long; when so much is
+ * dirty that memory would be short.
+ */
+#define MARKED_MAX 4096
+
+/* Slots that may be dirty: a twentieth of the memory at about 2 KiB each. */
+static u32 dirty_max(void)
+{
+	return clamp_t(unsigned long, totalram_pages() / 10, 1024, 1 << 20);
+}
+
+static bool is_due(const struct uhsfs_rw *rw)
+{
+	return READ_ONCE(rw->marked) >= MARKED_MAX ||
+	       READ_ONCE(rw->dirty_count) >= dirty_max() / 4;
+}
+
+static void come_back(struct super_block *sb, bool now)
+{
+	unsigned long delay = now ? 0 : READ_ONCE(uhsfs_sb(sb)->options.checkpoint) * HZ;
+
+	mod_delayed_work(uhsfs_wq, &uhsfs_rw(sb)->work, delay);
+}
+
 static void work(struct work_struct *work)
 {
 	struct uhsfs_rw *rw = container_of(to_delayed_work(work), struct uhsfs_rw, work);
 	struct super_block *sb = rw->sb;
+	bool done = false;
 
 	if (!rw->failed && !sb_rdonly(sb) && uhsfs_needs_checkpoint(sb) &&
 	    sb_start_intwrite_trylock(sb)) {
-		uhsfs_checkpoint(sb);
+		done = !uhsfs_checkpoint(sb);
 		sb_end_intwrite(sb);
 	}
+	WRITE_ONCE(rw->hurry, false);
 	if (!sb_rdonly(sb))
-		queue_delayed_work(uhsfs_wq, &rw->work, CHECKPOINT_SECONDS * HZ);
+		come_back(sb, done && is_due(rw));
+}
+
+void uhsfs_hurry(struct super_block *sb)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+
+	lockdep_assert_held(&rw->lock);
+	if (rw->hurry || rw->recovering || !is_due(rw))
+		return;
+	WRITE_ONCE(rw->hurry, true);
+	come_back(sb, true);
+}
+
+void uhsfs_balance(struct super_block *sb)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+
+	wait_event_killable(rw->settled, READ_ONCE(rw->dirty_count) < dirty_max() ||
+			    READ_ONCE(rw->failed));
 }
 
 /* ---- mounting ------------------------------------------------------------- */
@@ -225,6 +271,9 @@ static struct uhsfs_rw *alloc_rw(struct super_block *sb)
 	uhsfs_order_init(&rw->order, rw->names, UHSFS_ORDER_BITS);
 	xa_init(&rw->dslots);
 	INIT_LIST_HEAD(&rw->dirty);
+	INIT_LIST_HEAD(&rw->requests);
+	INIT_LIST_HEAD(&rw->discards);
+	init_waitqueue_head(&rw->settled);
 	xa_init(&rw->dirty_dirs);
 	xa_init(&rw->groups);
 	xa_init(&rw->tables);
@@ -238,6 +287,9 @@ static void free_rw(struct super_block *sb)
 {
 	struct uhsfs_rw *rw = uhsfs_rw(sb);
 
+	/* An inode that went last may have asked for it. */
+	cancel_delayed_work_sync(&rw->work);
+	uhsfs_free_discards(sb);
 	uhsfs_free_marks(sb);
 	uhsfs_free_tables(sb);
 	uhsfs_free_groups(sb);
@@ -283,10 +335,12 @@ int uhsfs_rw_start(struct super_block *sb)
 		err = uhsfs_recover_and_write(sb);
 	if (err) {
 		uhsfs_drop_dslots(sb);
-		free_rw(sb);
+		/* A remount: others may read by way of it already. */
+		if (!sb->s_root)
+			free_rw(sb);
 		return err;
 	}
-	queue_delayed_work(uhsfs_wq, &rw->work, CHECKPOINT_SECONDS * HZ);
+	come_back(sb, false);
 	return 0;
 }
 
@@ -299,7 +353,7 @@ int uhsfs_rw_remount(struct super_block *sb, bool readonly)
 	if (!readonly && rw->failed)
 		return -EROFS;
 	if (!readonly) {
-		queue_delayed_work(uhsfs_wq, &rw->work, CHECKPOINT_SECONDS * HZ);
+		come_back(sb, false);
 		return 0;
 	}
 	if (sb_rdonly(sb))
@@ -310,7 +364,18 @@ int uhsfs_rw_remount(struct super_block *sb, bool readonly)
 		err = uhsfs_checkpoint(sb);
 	/* It stays writable then. */
 	if (err)
-		queue_delayed_work(uhsfs_wq, &rw->work, CHECKPOINT_SECONDS * HZ);
+		come_back(sb, false);
+	return err;
+}
+
+/* Nothing is left to be written by whatever goes on while it is frozen. */
+int uhsfs_freeze(struct super_block *sb)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+	int err = 0;
+
+	for (int i = 0; rw && !err && i < 4 && uhsfs_needs_checkpoint(sb); i++)
+		err = uhsfs_checkpoint(sb);
 	return err;
 }
 

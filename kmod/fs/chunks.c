@@ -124,8 +124,8 @@ int uhsfs_drop_unused_chunks(struct super_block *sb)
 	struct uhsfs_writes writes;
 	struct uhsfs_place place;
 	struct uhsfs_table *table;
-	int err, wait;
 	u32 index;
+	int err;
 
 	/* Of later blocks nothing is believed. */
 	if (!uhsfs_chunk_table_place(&sbi->super, sbi->super.chunks_used, &place) ||
@@ -144,10 +144,9 @@ int uhsfs_drop_unused_chunks(struct super_block *sb)
 		return err;
 	uhsfs_writes_start(&writes, sb);
 	mutex_lock(&rw->lock);
-	err = uhsfs_write_tables(&writes, true);
+	uhsfs_write_tables(&writes, true);
 	mutex_unlock(&rw->lock);
-	wait = uhsfs_writes_wait(&writes);
-	err = err ?: wait;
+	err = uhsfs_writes_wait(&writes);
 	err = err ?: blkdev_issue_flush(sb->s_bdev);
 	if (!err) {
 		mutex_lock(&rw->lock);
@@ -408,7 +407,7 @@ static void seal_table(struct page *page, u64 block, void *ctx)
 	uhsfs_record_seal(raw, sizeof(*raw));
 }
 
-int uhsfs_write_tables(struct uhsfs_writes *writes, bool all)
+void uhsfs_write_tables(struct uhsfs_writes *writes, bool all)
 {
 	struct super_block *sb = writes->sb;
 	struct uhsfs_rw *rw = uhsfs_rw(sb);
@@ -423,8 +422,6 @@ int uhsfs_write_tables(struct uhsfs_writes *writes, bool all)
 		if (!table->urgent && !(all && table->dirty))
 			continue;
 		page = uhsfs_image_page();
-		if (!page)
-			return -ENOMEM;
 		seal.seq = uhsfs_next_op(sb);
 		if (all) {
 			settle(table);
@@ -434,7 +431,6 @@ int uhsfs_write_tables(struct uhsfs_writes *writes, bool all)
 		table->urgent = false;
 		xa_set_mark(&rw->tables, first, XA_MARK_0);
 	}
-	return 0;
 }
 
 void uhsfs_tables_durable(struct super_block *sb)

@@ -12,8 +12,12 @@
  *	(R0-R2), each FUA.
  *
  * A slot block carries the newest image of the slots that are written and the last
- * written image of the others.  One commit runs at a time; those that wait find their
- * slots written by the one before them.
+ * written image of the others.  One commit runs at a time, for all who asked until it
+ * began: they share its rounds and their flushes.
+ *
+ * When a write or a flush has failed for good, what is on the device is still in order,
+ * but memory is ahead of it in ways that cannot be taken back: nothing is written any
+ * more, whatever errors= says, except that it may say panic.
  */
 #include <linux/blkdev.h>
 #include <linux/delay.h>
@@ -50,7 +54,10 @@ void uhsfs_rw_fail(struct super_block *sb, const char *what, int err)
 		return;
 	WRITE_ONCE(rw->failed, true);
 	uhsfs_notice(sb, "%s failed (error %d): nothing is written from now on", what, err);
+	if (READ_ONCE(uhsfs_sb(sb)->options.errors) == UHSFS_ERRORS_PANIC)
+		panic(KBUILD_MODNAME ": %s: cannot write, and errors=panic\n", sb->s_id);
 	sb->s_flags |= SB_RDONLY;
+	wake_up_all(&rw->settled);
 }
 
 /* ---- what is wanted ------------------------------------------------------- */
@@ -109,9 +116,7 @@ static struct slot_block *get_block(struct commit *commit, u64 ino)
 	err = uhsfs_slot_chunk(sb, ino, &chunk, &written);
 	if (err)
 		return ERR_PTR(err);
-	block = kzalloc(sizeof(*block), GFP_NOFS);
-	if (!block)
-		return ERR_PTR(-ENOMEM);
+	block = kzalloc(sizeof(*block), GFP_NOFS | __GFP_NOFAIL);
 	block->first_ino = first_ino;
 	block->nonce = chunk.nonce;
 	block->home = uhsfs_slot_home(geo, chunk.block, first_ino);
@@ -122,14 +127,9 @@ static struct slot_block *get_block(struct commit *commit, u64 ino)
 	else
 		block->folio = uhsfs_lock_folio(uhsfs_sb(sb)->slots->i_mapping,
 						first_ino / geo->slots_per_block);
-	if (!block->page || IS_ERR_OR_NULL(block->folio)) {
-		err = IS_ERR(block->folio) ? PTR_ERR(block->folio) : -ENOMEM;
-		if (block->page)
-			__free_page(block->page);
-		if (!IS_ERR_OR_NULL(block->folio) && !written)
-			folio_unlock(block->folio);
-		if (!IS_ERR_OR_NULL(block->folio))
-			folio_put(block->folio);
+	if (IS_ERR_OR_NULL(block->folio)) {
+		err = block->folio ? PTR_ERR(block->folio) : -ENOMEM;
+		__free_page(block->page);
 		kfree(block);
 		return ERR_PTR(err);
 	}
@@ -289,55 +289,42 @@ static u32 wanted_count(struct commit *commit)
 	return count;
 }
 
-static int write_before(struct commit *commit)
+static void write_before(struct commit *commit)
 {
 	struct uhsfs_rw *rw = uhsfs_rw(commit->sb);
-	int err;
 
 	mutex_lock(&rw->lock);
-	err = uhsfs_write_marks(&commit->before);
-	if (!err)
-		err = uhsfs_write_tables(&commit->before, false);
+	uhsfs_write_marks(&commit->before);
+	uhsfs_write_tables(&commit->before, false);
 	mutex_unlock(&rw->lock);
-	return err;
 }
 
 static int write_blocks(struct commit *commit)
 {
 	struct super_block *sb = commit->sb;
 	struct uhsfs_rw *rw = uhsfs_rw(sb);
-	blk_opf_t flags = REQ_FUA | REQ_SYNC;
 	struct uhsfs_writes writes;
 	struct slot_block *block;
 	int err;
 
-	block = list_first_entry(&commit->blocks, struct slot_block, list);
-	if (commit->count == 1 && block->next != 2) {
-		flags |= REQ_PREFLUSH;
-	} else {
-		err = blkdev_issue_flush(sb->s_bdev);
-		if (err)
-			return err;
-	}
+	err = blkdev_issue_flush(sb->s_bdev);
+	if (err)
+		return err;
 	uhsfs_writes_start(&writes, sb);
 	list_for_each_entry(block, &commit->blocks, list) {
 		struct seal_block seal = { .sb = sb };
 		struct page *page = uhsfs_image_page();
 
-		if (!page) {
-			WRITE_ONCE(writes.err, -ENOMEM);
-			break;
-		}
 		mutex_lock(&rw->lock);
 		seal.seq = uhsfs_next_op(sb);
 		mutex_unlock(&rw->lock);
 		/* A copy stays for the folio. */
 		seal_slots(block->page, block->home + (block->next == 2 ? 0 : block->next), &seal);
 		memcpy(page_address(page), page_address(block->page), UHSFS_BLOCK_SIZE);
-		uhsfs_write_home(&writes, page, block->home, block->next, flags, seal_slots, &seal);
+		uhsfs_write_home(&writes, page, block->home, block->next, REQ_FUA | REQ_SYNC,
+				 seal_slots, &seal);
 	}
-	err = uhsfs_writes_wait(&writes);
-	return err;
+	return uhsfs_writes_wait(&writes);
 }
 
 /* The images are durable. */
@@ -404,7 +391,7 @@ static int one_round(struct commit *commit)
 	while (!err && left--)
 		err = try_next(commit);
 	if (!err && commit->count)
-		err = write_before(commit);
+		write_before(commit);
 	wait = uhsfs_writes_wait(&commit->before);
 	err = err ?: wait;
 	if (!err && commit->count)
@@ -445,8 +432,8 @@ static int run(struct commit *commit)
 {
 	struct super_block *sb = commit->sb;
 	struct uhsfs_rw *rw = uhsfs_rw(sb);
+	int err = READ_ONCE(rw->failed) ? -EIO : 0;
 	u32 idle = 0;
-	int err = 0;
 
 	lockdep_assert_held(&rw->commit_lock);
 	while (!err && !list_empty(&commit->wanted)) {
@@ -485,35 +472,14 @@ static void start(struct commit *commit, struct super_block *sb)
 
 /* ---- who commits ---------------------------------------------------------- */
 
-static int commit_some(struct super_block *sb, void (*pick)(struct commit *commit, void *ctx),
-		       void *ctx)
-{
-	struct uhsfs_rw *rw = uhsfs_rw(sb);
-	struct commit commit;
+/* Somebody who waits for a slot, or for all entries of a directory. */
+struct request {
+	struct list_head list;	/* rw->requests until it is served; rw->lock */
+	u64 ino;
+	bool entries;
+	bool served;		/* commit_lock; err is valid */
 	int err;
-
-	start(&commit, sb);
-	mutex_lock(&rw->commit_lock);
-	mutex_lock(&rw->lock);
-	pick(&commit, ctx);
-	mutex_unlock(&rw->lock);
-	err = READ_ONCE(rw->failed) ? -EIO : run(&commit);
-	mutex_unlock(&rw->commit_lock);
-	return err;
-}
-
-static void pick_one(struct commit *commit, void *ctx)
-{
-	struct uhsfs_dslot *dslot = uhsfs_dslot_find(commit->sb, *(u64 *)ctx);
-
-	if (dslot)
-		want(commit, dslot);
-}
-
-int uhsfs_commit(struct super_block *sb, u64 ino)
-{
-	return commit_some(sb, pick_one, &ino);
-}
+};
 
 static int want_entry(void *ctx, struct uhsfs_order_slot *on, u64 op)
 {
@@ -521,23 +487,74 @@ static int want_entry(void *ctx, struct uhsfs_order_slot *on, u64 op)
 	return 0;
 }
 
-/* R7: the directory, and what came into it or left it. */
-static void pick_entries(struct commit *commit, void *ctx)
+/* What is asked for so far moves to `served`; rw->lock is held. */
+static void pick(struct commit *commit, struct list_head *served)
 {
 	const struct uhsfs_order_visitor visitor = { .wait = want_entry, .ctx = commit };
-	struct uhsfs_dslot *dslot = uhsfs_dslot_find(commit->sb, *(u64 *)ctx);
+	struct request *request;
 
-	if (!dslot)
-		return;
-	want(commit, dslot);
-	uhsfs_order_entries(&dslot->order, &visitor);
+	list_splice_init(&uhsfs_rw(commit->sb)->requests, served);
+	list_for_each_entry(request, served, list) {
+		struct uhsfs_dslot *dslot = uhsfs_dslot_find(commit->sb, request->ino);
+
+		if (!dslot)
+			continue;
+		want(commit, dslot);
+		/* R7: the directory, and what came into it or left it. */
+		if (request->entries)
+			uhsfs_order_entries(&dslot->order, &visitor);
+	}
+}
+
+/* They may be gone when commit_lock is let go of. */
+static void tell(struct list_head *served, int err)
+{
+	struct request *request;
+
+	list_for_each_entry(request, served, list) {
+		request->err = err;
+		request->served = true;
+	}
+}
+
+static void serve(struct super_block *sb)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+	struct commit commit;
+	LIST_HEAD(served);
+	int err;
+
+	start(&commit, sb);
+	mutex_lock(&rw->lock);
+	pick(&commit, &served);
+	mutex_unlock(&rw->lock);
+	err = run(&commit);
+	tell(&served, err);
+}
+
+static int commit_one(struct super_block *sb, u64 ino, bool entries)
+{
+	struct request request = { .ino = ino, .entries = entries };
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+
+	mutex_lock(&rw->lock);
+	list_add_tail(&request.list, &rw->requests);
+	mutex_unlock(&rw->lock);
+	mutex_lock(&rw->commit_lock);
+	if (!request.served)
+		serve(sb);
+	mutex_unlock(&rw->commit_lock);
+	return request.err;
+}
+
+int uhsfs_commit(struct super_block *sb, u64 ino)
+{
+	return commit_one(sb, ino, false);
 }
 
 int uhsfs_commit_entries(struct inode *dir)
 {
-	u64 ino = dir->i_ino;
-
-	return commit_some(dir->i_sb, pick_entries, &ino);
+	return commit_one(dir->i_sb, dir->i_ino, true);
 }
 
 /* All that is dirty now; commit_lock is held. */
@@ -546,11 +563,16 @@ int uhsfs_commit_all(struct super_block *sb)
 	struct uhsfs_rw *rw = uhsfs_rw(sb);
 	struct uhsfs_dslot *dslot;
 	struct commit commit;
+	LIST_HEAD(served);
+	int err;
 
 	start(&commit, sb);
 	mutex_lock(&rw->lock);
 	list_for_each_entry(dslot, &rw->dirty, list)
 		want(&commit, dslot);
+	pick(&commit, &served);
 	mutex_unlock(&rw->lock);
-	return run(&commit);
+	err = run(&commit);
+	tell(&served, err);
+	return err;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Making and removing names: create, mknod, mkdir, symlink, link, unlink, rmdir; and what
- * becomes of an inode without a name.
+ * Making and removing names: create, mknod, mkdir, symlink, link, unlink, rmdir; inodes
+ * without a name, from the start (O_TMPFILE) or in the end.
  *
  * Each operation changes one slot; the entry in the directory's index and its times and
  * counts follow.  The VFS holds i_rwsem of the directory, exclusively.
@@ -260,6 +260,7 @@ static int set_up_new(struct inode *inode, dev_t dev, const char *target)
 {
 	struct uhsfs_inode_info *info = uhsfs_i(inode);
 	struct uhsfs_device *device;
+	int err;
 
 	switch (inode->i_mode & S_IFMT) {
 	case S_IFREG:
@@ -276,16 +277,24 @@ static int set_up_new(struct inode *inode, dev_t dev, const char *target)
 		set_nlink(inode, 2);
 		return uhsfs_dir_create(inode);
 	case S_IFLNK:
-		inode->i_op = &uhsfs_symlink_inode_operations;
 		inode_nohighmem(inode);
+		i_size_write(inode, strlen(target));
+		info->disk_size = strlen(target);
+		if (strlen(target) > uhsfs_inline_max(inode)) {
+			inode->i_op = &uhsfs_long_symlink_inode_operations;
+			inode->i_mapping->a_ops = &uhsfs_aops;
+			down_write(&info->lock);
+			err = uhsfs_first_block(inode, target, strlen(target));
+			up_write(&info->lock);
+			return err;
+		}
+		inode->i_op = &uhsfs_symlink_inode_operations;
 		inode->i_link = kstrdup(target, GFP_KERNEL_ACCOUNT);
 		info->image = kstrdup(target, GFP_KERNEL_ACCOUNT);
 		if (!inode->i_link || !info->image)
 			return -ENOMEM;
 		info->view.value[UHSFS_TLV_INLINE] = info->image;
 		info->view.len[UHSFS_TLV_INLINE] = strlen(target);
-		i_size_write(inode, strlen(target));
-		info->disk_size = strlen(target);
 		return 0;
 	default:
 		inode->i_op = &uhsfs_special_inode_operations;
@@ -393,18 +402,17 @@ static int name_new(struct inode *inode, struct inode *dir, const struct qstr *n
 	return err;
 }
 
-static int make_once(struct uhsfs_idmap *idmap, struct inode *dir, struct dentry *dentry,
-		     umode_t mode, dev_t dev, const char *target)
+/* A new inode of mode and owner as the directory says, in the cache and locked; or an error. */
+static struct inode *new_inode_in(struct uhsfs_idmap *idmap, struct inode *dir, umode_t mode)
 {
 	struct super_block *sb = dir->i_sb;
-	struct uhsfs_rw *rw = uhsfs_rw(sb);
 	struct uhsfs_new_slot slot;
 	struct inode *inode;
 	int err;
 
 	err = uhsfs_slot_alloc(sb, dir->i_ino, &slot);
 	if (err)
-		return err;
+		return ERR_PTR(err);
 	inode = new_slot_inode(idmap, dir, mode, &slot);
 	if (!inode || insert_inode_locked(inode)) {
 		if (inode) {
@@ -413,12 +421,24 @@ static int make_once(struct uhsfs_idmap *idmap, struct inode *dir, struct dentry
 			iput(inode);
 		}
 		release_slot(sb, slot.ino);
-		return inode ? -EIO : -ENOMEM;
+		return ERR_PTR(inode ? -EIO : -ENOMEM);
 	}
+	return inode;
+}
+
+static int make_once(struct uhsfs_idmap *idmap, struct inode *dir, struct dentry *dentry,
+		     umode_t mode, dev_t dev, const char *target)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(dir->i_sb);
+	struct inode *inode = new_inode_in(idmap, dir, mode);
+	int err;
+
+	if (IS_ERR(inode))
+		return PTR_ERR(inode);
 	down_read(&rw->gate);
 	err = name_new(inode, dir, &dentry->d_name, dev, target);
 	if (!err) {
-		if (S_ISDIR(inode->i_mode))
+		if (S_ISDIR(mode))
 			inc_nlink(dir);
 		change_times(dir, NULL);
 	}
@@ -437,6 +457,7 @@ static int make(struct uhsfs_idmap *idmap, struct inode *dir, struct dentry *den
 
 	if (dentry->d_name.len > UHSFS_NAME_LEN)
 		return -ENAMETOOLONG;
+	uhsfs_balance(dir->i_sb);
 	if (READ_ONCE(uhsfs_rw(dir->i_sb)->failed))
 		return -EIO;
 	if (S_ISDIR(mode) && dir->i_nlink >= UHSFS_LINK_MAX)
@@ -449,6 +470,66 @@ static int make(struct uhsfs_idmap *idmap, struct inode *dir, struct dentry *den
 	if (err == -ENOSPC && !uhsfs_checkpoint(dir->i_sb))
 		err = make_once(idmap, dir, dentry, mode, dev, target);
 	return err;
+}
+
+/* Its slot says that it has no name, in memory from the start: nobody else says so. */
+static int begin_nameless(struct inode *inode)
+{
+	struct super_block *sb = inode->i_sb;
+	struct uhsfs_rw *rw = uhsfs_rw(sb);
+	struct uhsfs_dslot *dslot;
+	int err;
+
+	mutex_lock(&rw->lock);
+	dslot = uhsfs_dslot_get(inode);
+	err = IS_ERR(dslot) ? PTR_ERR(dslot) : 0;
+	if (!err) {
+		u64 op = uhsfs_next_op(sb);
+
+		dslot->order.born = op;
+		dslot->order.durable = 0;
+		dslot->order.names = 0;
+		dslot->names_loaded = true;
+		err = uhsfs_touch_locked(sb, dslot, op);
+	}
+	mutex_unlock(&rw->lock);
+	return err;
+}
+
+static int tmpfile_once(struct uhsfs_idmap *idmap, struct inode *dir, struct file *file,
+			umode_t mode)
+{
+	struct inode *inode = new_inode_in(idmap, dir, mode);
+	int err;
+
+	if (IS_ERR(inode))
+		return PTR_ERR(inode);
+	err = set_up_new(inode, 0, NULL);
+	err = err ?: begin_nameless(inode);
+	if (err) {
+		abandon(inode);
+		return err;
+	}
+	d_tmpfile(file, inode);
+	unlock_new_inode(inode);
+	return 0;
+}
+
+int uhsfs_tmpfile(struct uhsfs_idmap *idmap, struct inode *dir, struct file *file, umode_t mode)
+{
+	int err;
+
+	uhsfs_balance(dir->i_sb);
+	if (READ_ONCE(uhsfs_rw(dir->i_sb)->failed))
+		return -EIO;
+	err = apply_umask(dir, &mode);
+	if (err)
+		return err;
+	err = tmpfile_once(idmap, dir, file, mode);
+	/* What was given up lately is free after a checkpoint. */
+	if (err == -ENOSPC && !uhsfs_checkpoint(dir->i_sb))
+		err = tmpfile_once(idmap, dir, file, mode);
+	return finish_open_simple(file, err);
 }
 
 int uhsfs_create(struct uhsfs_idmap *idmap, struct inode *dir, struct dentry *dentry, umode_t mode,
@@ -468,18 +549,10 @@ int uhsfs_mkdir(struct uhsfs_idmap *idmap, struct inode *dir, struct dentry *den
 	return make(idmap, dir, dentry, mode | S_IFDIR, 0, NULL);
 }
 
-/* Longest target that fits a slot beside the longest name. */
-static u32 target_max(struct super_block *sb)
-{
-	return uhsfs_geo(sb)->slot_size - UHSFS_SLOT_HEADER -
-	       uhsfs_tlv_size(sizeof(struct uhsfs_name) + UHSFS_NAME_LEN) -
-	       uhsfs_tlv_size(sizeof(struct uhsfs_names_root)) - uhsfs_tlv_size(0) - 8;
-}
-
 int uhsfs_symlink(struct uhsfs_idmap *idmap, struct inode *dir, struct dentry *dentry,
 		  const char *target)
 {
-	if (strlen(target) > target_max(dir->i_sb))
+	if (strlen(target) >= UHSFS_BLOCK_SIZE)
 		return -ENAMETOOLONG;
 	return make(idmap, dir, dentry, S_IFLNK | 0777, 0, target);
 }
@@ -487,8 +560,8 @@ int uhsfs_symlink(struct uhsfs_idmap *idmap, struct inode *dir, struct dentry *d
 /* ---- further names, fewer names ------------------------------------------- */
 
 /*
- * Would the slot have room whichever name is the first?  Data in the slot can go to a
- * block; the caller holds the inode's lock.
+ * Would the slot have room whichever name is the first?  Data in the slot that leaves none
+ * goes to a block; the caller holds the inode's lock.
  */
 static int make_room(struct inode *inode, u32 len)
 {
@@ -518,7 +591,8 @@ static int make_room(struct inode *inode, u32 len)
 	up_read(&info->lock);
 	if (need > room)
 		return -ENOSPC;
-	return uhsfs_uninline(inode);
+	/* Longer data fits only beside short names: mkfs makes such. */
+	return info->disk_size > uhsfs_inline_max(inode) ? uhsfs_uninline(inode) : 0;
 }
 
 int uhsfs_link(struct dentry *old, struct inode *dir, struct dentry *dentry)
@@ -529,6 +603,7 @@ int uhsfs_link(struct dentry *old, struct inode *dir, struct dentry *dentry)
 
 	if (inode->i_nlink >= UHSFS_LINK_MAX)
 		return -EMLINK;
+	uhsfs_balance(dir->i_sb);
 	if (READ_ONCE(rw->failed))
 		return -EIO;
 	err = uhsfs_load_names(inode);
@@ -563,6 +638,7 @@ int uhsfs_unlink(struct inode *dir, struct dentry *dentry)
 	struct uhsfs_rw *rw = uhsfs_rw(dir->i_sb);
 	int err;
 
+	uhsfs_balance(dir->i_sb);
 	if (READ_ONCE(rw->failed))
 		return -EIO;
 	err = uhsfs_load_extents(dir);
@@ -587,6 +663,7 @@ int uhsfs_rmdir(struct inode *dir, struct dentry *dentry)
 
 	if (err)
 		return err > 0 ? -ENOTEMPTY : err;
+	uhsfs_balance(dir->i_sb);
 	if (READ_ONCE(rw->failed))
 		return -EIO;
 	err = uhsfs_load_extents(inode);

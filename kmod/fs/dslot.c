@@ -35,6 +35,7 @@ struct uhsfs_dslot *uhsfs_dslot_get(struct inode *inode)
 	/* What was before is durable. */
 	dslot->order.changed = uhsfs_seq_make(rw->epoch, rw->counter);
 	dslot->order.durable = dslot->order.changed;
+	dslot->data_op = dslot->order.changed;
 	dslot->order.dir = S_ISDIR(inode->i_mode);
 	dslot->order.names = S_ISDIR(inode->i_mode) ? inode->i_nlink > 0 : inode->i_nlink;
 	dslot->ino = inode->i_ino;
@@ -72,8 +73,7 @@ void uhsfs_dslot_maybe_free(struct super_block *sb, struct uhsfs_dslot *dslot)
 	kfree(dslot);
 }
 
-/* Operation op changed the slot. */
-int uhsfs_touch_locked(struct super_block *sb, struct uhsfs_dslot *dslot, u64 op)
+static int touch(struct super_block *sb, struct uhsfs_dslot *dslot, u64 op)
 {
 	struct uhsfs_rw *rw = uhsfs_rw(sb);
 	int err;
@@ -88,13 +88,24 @@ int uhsfs_touch_locked(struct super_block *sb, struct uhsfs_dslot *dslot, u64 op
 		list_add_tail(&dslot->list, &rw->dirty);
 		rw->dirty_count++;
 	}
+	uhsfs_hurry(sb);
 	if (!dslot->pinned && dslot->order.names && igrab(dslot->inode))
 		dslot->pinned = true;
 	return 0;
 }
 
-/* Attributes or extents of an inode changed. */
-int uhsfs_touch(struct inode *inode)
+/* Operation op changed the slot. */
+int uhsfs_touch_locked(struct super_block *sb, struct uhsfs_dslot *dslot, u64 op)
+{
+	int err = touch(sb, dslot, op);
+
+	if (!err)
+		dslot->data_op = op;
+	return err;
+}
+
+static int touch_inode(struct inode *inode,
+		       int (*how)(struct super_block *sb, struct uhsfs_dslot *dslot, u64 op))
 {
 	struct uhsfs_rw *rw = uhsfs_rw(inode->i_sb);
 	struct uhsfs_dslot *dslot;
@@ -105,9 +116,33 @@ int uhsfs_touch(struct inode *inode)
 	mutex_lock(&rw->lock);
 	dslot = uhsfs_dslot_get(inode);
 	err = IS_ERR(dslot) ? PTR_ERR(dslot) :
-			      uhsfs_touch_locked(inode->i_sb, dslot, uhsfs_next_op(inode->i_sb));
+			      how(inode->i_sb, dslot, uhsfs_next_op(inode->i_sb));
 	mutex_unlock(&rw->lock);
 	return err;
+}
+
+/* Attributes or extents of an inode changed. */
+int uhsfs_touch(struct inode *inode)
+{
+	return touch_inode(inode, uhsfs_touch_locked);
+}
+
+int uhsfs_touch_times(struct inode *inode)
+{
+	return touch_inode(inode, touch);
+}
+
+bool uhsfs_is_dirty(struct inode *inode, bool data)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(inode->i_sb);
+	struct uhsfs_dslot *dslot;
+	bool dirty;
+
+	mutex_lock(&rw->lock);
+	dslot = uhsfs_dslot_find(inode->i_sb, inode->i_ino);
+	dirty = dslot && dslot->dirty && (!data || dslot->order.durable < dslot->data_op);
+	mutex_unlock(&rw->lock);
+	return dirty;
 }
 
 static void retire(void *ctx, struct uhsfs_order_change *change)
@@ -143,9 +178,8 @@ void uhsfs_dslot_durable(struct super_block *sb, struct uhsfs_dslot *dslot, u64 
 	list_for_each_entry_safe(run, next, &dslot->given_up, list) {
 		if (run->op > op)
 			break;
-		uhsfs_free_now(sb, run->block, run->count);
 		list_del(&run->list);
-		kfree(run);
+		uhsfs_free_run(sb, run);
 	}
 	if (dslot->order.changed > op)
 		return;

@@ -68,6 +68,7 @@ int uhsfs_mark(struct super_block *sb, u64 ino)
 	if (!uhsfs_map_test(marks->bits, bit)) {
 		uhsfs_map_set(marks->bits, bit);
 		marks->dirty = true;
+		uhsfs_rw(sb)->marked++;
 	}
 	return 0;
 }
@@ -94,7 +95,7 @@ static void seal_intent(struct page *page, u64 block, void *ctx)
 	uhsfs_map_seal(map);
 }
 
-int uhsfs_write_marks(struct uhsfs_writes *writes)
+void uhsfs_write_marks(struct uhsfs_writes *writes)
 {
 	struct super_block *sb = writes->sb;
 	struct uhsfs_rw *rw = uhsfs_rw(sb);
@@ -112,8 +113,6 @@ int uhsfs_write_marks(struct uhsfs_writes *writes)
 			if (!marks->dirty)
 				continue;
 			page = uhsfs_image_page();
-			if (!page)
-				return -ENOMEM;
 			seal.seq = uhsfs_next_op(sb);
 			uhsfs_write_home(writes, page, marks->home, marks->next, 0, seal_intent,
 					 &seal);
@@ -121,7 +120,6 @@ int uhsfs_write_marks(struct uhsfs_writes *writes)
 			xa_set_mark(&rw->marks[which], first, XA_MARK_0);
 		}
 	}
-	return 0;
 }
 
 void uhsfs_marks_durable(struct super_block *sb)
@@ -165,6 +163,7 @@ int uhsfs_open_epoch(struct super_block *sb)
 	lockdep_assert_held(&rw->lock);
 	rw->epoch++;
 	rw->counter = 0;
+	rw->marked = 0;
 	rw->changed = false;
 	/* Recovery's marks go to the newest map that is live, up to its end. */
 	if (rw->recovering)
@@ -247,11 +246,9 @@ int uhsfs_write_suspects(struct super_block *sb)
 		u8 next;
 
 		err = uhsfs_map_next_copy(sb, first, UHSFS_MAP_WHICH_SUSPECT, &next);
-		page = err ? NULL : uhsfs_image_page();
-		if (!page) {
-			err = err ?: -ENOMEM;
+		if (err)
 			break;
-		}
+		page = uhsfs_image_page();
 		mutex_lock(&sbi->rw->lock);
 		seal.seq = uhsfs_next_op(sb);
 		mutex_unlock(&sbi->rw->lock);
@@ -289,13 +286,7 @@ int uhsfs_write_super(struct super_block *sb, u32 epoch)
 	u64 block = uhsfs_super_block(&sbi->super.geo, rw->super_next);
 	int err;
 
-	super = kvmalloc(sizeof(*super), GFP_NOFS);
-	if (!page || !super) {
-		if (page)
-			__free_page(page);
-		kvfree(super);
-		return -ENOMEM;
-	}
+	super = kvmalloc(sizeof(*super), GFP_NOFS | __GFP_NOFAIL);
 	mutex_lock(&rw->lock);
 	sbi->super.epoch = epoch;
 	/* The next epoch may be opened before the next superblock. */
@@ -308,8 +299,13 @@ int uhsfs_write_super(struct super_block *sb, u32 epoch)
 	mutex_unlock(&rw->lock);
 	uhsfs_super_encode(super, block, page_address(page));
 	kvfree(super);
+	err = blkdev_issue_flush(sb->s_bdev);
+	if (err) {
+		__free_page(page);
+		return err;
+	}
 	uhsfs_writes_start(&writes, sb);
-	uhsfs_write_block(&writes, page, block, REQ_PREFLUSH | REQ_FUA | REQ_SYNC);
+	uhsfs_write_block(&writes, page, block, REQ_FUA | REQ_SYNC);
 	err = uhsfs_writes_wait(&writes);
 	if (!err)
 		rw->super_next = !rw->super_next;

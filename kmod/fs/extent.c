@@ -37,40 +37,48 @@ int uhsfs_extent_lookup(struct inode *inode, u64 logical, struct uhsfs_ext *ext,
 		.scale = S_ISDIR(inode->i_mode) ? uhsfs_geo(inode->i_sb)->homes : 1,
 	};
 
-	if (uhsfs_i(inode)->list_loaded)
+	/* Of a file in its slot the list is empty, whatever the image has. */
+	if (uhsfs_i(inode)->list_loaded || uhsfs_i(inode)->inlined)
 		return uhsfs_list_lookup(&uhsfs_i(inode)->list, logical, ext, len);
 	if (view->value[UHSFS_TLV_EXTENT_ROOT])
 		return lookup_tree(inode, logical, ext, len);
 	return uhsfs_list_lookup(&list, logical, ext, len);
 }
 
-/* Data in the slot: iomap copies it into the page. */
+/* Data in the slot, for who asks what there is: it is not read in this way. */
 static void map_inline(struct inode *inode, struct iomap *iomap)
 {
-	const struct uhsfs_slot_view *view = &uhsfs_i(inode)->view;
-
 	iomap->type = IOMAP_INLINE;
 	iomap->addr = IOMAP_NULL_ADDR;
 	iomap->offset = 0;
-	iomap->length = view->len[UHSFS_TLV_INLINE];
+	iomap->length = uhsfs_i(inode)->disk_size;
 	iomap->inline_data = uhsfs_i(inode)->inline_copy;
 }
 
-static int map_blocks(struct inode *inode, loff_t offset, loff_t length, struct iomap *iomap)
+static int map_blocks(struct inode *inode, loff_t offset, loff_t length, unsigned int flags,
+		      struct iomap *iomap)
 {
 	u64 logical = offset >> UHSFS_BLOCK_SHIFT;
 	u64 end = ((u64)offset + length + UHSFS_BLOCK_SIZE - 1) >> UHSFS_BLOCK_SHIFT;
+	bool delayed = false;
 	struct uhsfs_ext ext;
 	u64 len;
 	int found;
 
 	down_read(&uhsfs_i(inode)->lock);
 	found = uhsfs_extent_lookup(inode, logical, &ext, &len);
+	if (!found) {
+		u64 more;
+
+		/* A direct read has written the pages: only a mapping was faster again. */
+		delayed = uhsfs_delayed_lookup(inode, logical, &more) && !(flags & IOMAP_DIRECT);
+		len = min(len, more);
+	}
 	up_read(&uhsfs_i(inode)->lock);
 	if (found < 0)
 		return found;
 	if (!found) {
-		iomap->type = IOMAP_HOLE;
+		iomap->type = delayed ? IOMAP_DELALLOC : IOMAP_HOLE;
 		iomap->addr = IOMAP_NULL_ADDR;
 		/* A hole may reach past the largest offset. */
 		len = min(len, end - logical);
@@ -95,14 +103,21 @@ static int iomap_begin(struct inode *inode, loff_t offset, loff_t length, unsign
 		return -EAGAIN;
 	iomap->bdev = inode->i_sb->s_bdev;
 	iomap->flags = 0;
-	if (view->value[UHSFS_TLV_INLINE] && !uhsfs_i(inode)->list_loaded &&
-	    offset < view->len[UHSFS_TLV_INLINE]) {
+	if (READ_ONCE(uhsfs_i(inode)->inlined) && offset < READ_ONCE(uhsfs_i(inode)->disk_size)) {
 		map_inline(inode, iomap);
 		return 0;
 	}
-	return map_blocks(inode, offset, length, iomap);
+	return map_blocks(inode, offset, length, flags, iomap);
+}
+
+static int iomap_end(struct inode *inode, loff_t offset, loff_t length, ssize_t written,
+		     unsigned int flags, struct iomap *iomap)
+{
+	return flags & IOMAP_WRITE ?
+	       uhsfs_write_end(inode, offset, written, flags, iomap) : 0;
 }
 
 const struct iomap_ops uhsfs_iomap_ops = {
 	.iomap_begin = iomap_begin,
+	.iomap_end = iomap_end,
 };

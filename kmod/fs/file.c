@@ -10,12 +10,18 @@
 
 static int read_folio(struct file *file, struct folio *folio)
 {
+	if (uhsfs_read_inline(folio)) {
+		folio_unlock(folio);
+		return 0;
+	}
 	return iomap_read_folio(folio, &uhsfs_iomap_ops);
 }
 
 static void readahead(struct readahead_control *rac)
 {
-	iomap_readahead(rac, &uhsfs_iomap_ops);
+	/* What is in the slot is read page by page. */
+	if (!READ_ONCE(uhsfs_i(rac->mapping->host)->inlined))
+		iomap_readahead(rac, &uhsfs_iomap_ops);
 }
 
 const struct address_space_operations uhsfs_aops = {
@@ -51,22 +57,22 @@ static ssize_t read_iter(struct kiocb *iocb, struct iov_iter *to)
 {
 	if (!iov_iter_count(to))
 		return 0;
-	if (iocb->ki_flags & IOCB_DIRECT)
-		return direct_read(iocb, to);
+	if (iocb->ki_flags & IOCB_DIRECT) {
+		if (!READ_ONCE(uhsfs_i(file_inode(iocb->ki_filp))->inlined))
+			return direct_read(iocb, to);
+		iocb->ki_flags &= ~IOCB_DIRECT;
+	}
 	return generic_file_read_iter(iocb, to);
 }
 
 static int open_file(struct inode *inode, struct file *file)
 {
 	file->f_mode |= FMODE_CAN_ODIRECT | FMODE_NOWAIT | UHSFS_FMODE_BUF_RASYNC;
-	if (file->f_mode & FMODE_WRITE) {
-		int err;
-
+	/* It may be mapped for writing: no data goes into the slot any more. */
+	if ((file->f_mode & (FMODE_READ | FMODE_WRITE)) == (FMODE_READ | FMODE_WRITE)) {
 		inode_lock(inode);
-		err = uhsfs_uninline(inode);
+		uhsfs_i(inode)->no_inline = true;
 		inode_unlock(inode);
-		if (err)
-			return err;
 	}
 	return generic_file_open(inode, file);
 }

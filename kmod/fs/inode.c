@@ -56,7 +56,11 @@ struct inode *uhsfs_alloc_inode(struct super_block *sb)
 	memset(&info->view, 0, sizeof(info->view));
 	memset(&info->dir, 0, sizeof(info->dir));
 	memset(&info->list, 0, sizeof(info->list));
+	memset(&info->delayed, 0, sizeof(info->delayed));
+	info->delayed_blocks = 0;
 	info->inline_copy = NULL;
+	info->inlined = false;
+	info->no_inline = false;
 	info->list_loaded = false;
 	info->list_changed = false;
 	info->disk_size = 0;
@@ -79,6 +83,7 @@ void uhsfs_free_inode(struct inode *inode)
 	kfree(info->image);
 	kfree(info->inline_copy);
 	kvfree(info->list.extent);
+	kvfree(info->delayed.extent);
 	kvfree(info->pub);
 	kvfree(info->pubbing);
 	kmem_cache_free(inode_cache, info);
@@ -87,6 +92,11 @@ void uhsfs_free_inode(struct inode *inode)
 void uhsfs_evict_inode(struct inode *inode)
 {
 	truncate_inode_pages_final(&inode->i_data);
+	if (uhsfs_i(inode)->delayed.count) {
+		down_write(&uhsfs_i(inode)->lock);
+		uhsfs_undelay(inode, 0, UHSFS_LOGICAL_END);
+		up_write(&uhsfs_i(inode)->lock);
+	}
 	if (uhsfs_sb(inode->i_sb)->rw && uhsfs_i(inode)->view.attr.nonce) {
 		if (inode->i_nlink || is_bad_inode(inode))
 			uhsfs_forget_dslot(inode);
@@ -106,7 +116,8 @@ int uhsfs_keep_image(struct uhsfs_inode_info *info, const struct uhsfs_slot_view
 {
 	size_t size = UHSFS_SLOT_HEADER + le16_to_cpu(view->raw->body_len);
 	const u8 *from = (const u8 *)view->raw;
-	u8 *image = kmalloc(size, GFP_NOFS | __GFP_ACCOUNT);
+	/* The copy of an image that is being committed there must be. */
+	u8 *image = kmalloc(size, GFP_NOFS | __GFP_ACCOUNT | (info->image ? __GFP_NOFAIL : 0));
 
 	if (!image)
 		return -ENOMEM;
@@ -121,20 +132,19 @@ int uhsfs_keep_image(struct uhsfs_inode_info *info, const struct uhsfs_slot_view
 	return 0;
 }
 
-/*
- * Inline data as long as the inode lives: iomap copies from it without a lock.  A power
- * of two, so that it does not cross a page, as iomap demands.
- */
+/* A slot has a power of two, so that the copy does not cross a page, as iomap demands. */
 static int keep_inline(struct uhsfs_inode_info *info)
 {
 	u32 len = info->view.len[UHSFS_TLV_INLINE];
 
 	if (!info->view.value[UHSFS_TLV_INLINE] || !len || !S_ISREG(info->vfs_inode.i_mode))
 		return 0;
-	info->inline_copy = kmalloc(roundup_pow_of_two(len), GFP_KERNEL_ACCOUNT);
+	info->inline_copy = kmalloc(uhsfs_geo(info->vfs_inode.i_sb)->slot_size,
+				    GFP_KERNEL_ACCOUNT);
 	if (!info->inline_copy)
 		return -ENOMEM;
 	memcpy(info->inline_copy, info->view.value[UHSFS_TLV_INLINE], len);
+	info->inlined = true;
 	return 0;
 }
 
@@ -343,6 +353,9 @@ int uhsfs_getattr(struct uhsfs_idmap *idmap, const struct path *path, struct kst
 		stat->attributes |= STATX_ATTR_NODUMP;
 	stat->attributes_mask |= STATX_ATTR_APPEND | STATX_ATTR_IMMUTABLE | STATX_ATTR_NODUMP;
 	uhsfs_fillattr(idmap, request_mask, inode, stat);
+	/* What is promised is as good as taken. */
+	stat->blocks += READ_ONCE(uhsfs_i(inode)->delayed_blocks) <<
+			(UHSFS_BLOCK_SHIFT - SECTOR_SHIFT);
 	/* A whiteout that recovery made has no slot yet. */
 	if (uhsfs_i(inode)->image) {
 		stat->result_mask |= STATX_BTIME;

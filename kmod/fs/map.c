@@ -22,10 +22,8 @@ static int add_extent(void *ctx, const struct uhsfs_ext *ext)
 	return 0;
 }
 
-/* Room for more extents than there are. */
-int uhsfs_list_room(struct inode *inode, u32 more)
+int uhsfs_room_in(struct inode *inode, struct uhsfs_extent_list *list, u32 more)
 {
-	struct uhsfs_extent_list *list = &uhsfs_i(inode)->list;
 	u32 room = max3(16U, 2 * list->capacity, list->count + more);
 	struct uhsfs_extent *extent;
 
@@ -42,6 +40,11 @@ int uhsfs_list_room(struct inode *inode, u32 more)
 	list->scale = S_ISDIR(inode->i_mode) ? uhsfs_geo(inode->i_sb)->homes : 1;
 	list->snapshot = uhsfs_geo(inode->i_sb)->snapshot;
 	return 0;
+}
+
+int uhsfs_list_room(struct inode *inode, u32 more)
+{
+	return uhsfs_room_in(inode, &uhsfs_i(inode)->list, more);
 }
 
 static int load_tree(struct inode *inode)
@@ -84,7 +87,7 @@ int uhsfs_load_extents(struct inode *inode)
 		return 0;
 	down_write(&info->lock);
 	/* Data in the slot counts until uhsfs_uninline() has moved it. */
-	if (info->list_loaded || info->view.len[UHSFS_TLV_INLINE])
+	if (info->list_loaded || info->inlined)
 		goto out;
 	raw = info->view.value[UHSFS_TLV_EXTENTS];
 	count = info->view.len[UHSFS_TLV_EXTENTS] / sizeof(*raw);

@@ -46,8 +46,10 @@ static void react(struct super_block *sb)
 		if (sb_rdonly(sb))
 			break;
 		sb->s_flags |= SB_RDONLY;
-		if (uhsfs_sb(sb)->rw)
+		if (uhsfs_sb(sb)->rw) {
 			WRITE_ONCE(uhsfs_sb(sb)->rw->failed, true);
+			wake_up_all(&uhsfs_sb(sb)->rw->settled);
+		}
 		uhsfs_notice(sb, "read-only from now on, because of the damage");
 		break;
 	default:

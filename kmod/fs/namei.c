@@ -177,6 +177,7 @@ const struct inode_operations uhsfs_dir_inode_operations = {
 	.link = uhsfs_link,
 	.unlink = uhsfs_unlink,
 	.rmdir = uhsfs_rmdir,
+	.tmpfile = uhsfs_tmpfile,
 	.setattr = uhsfs_setattr,
 	.getattr = uhsfs_getattr,
 	.listxattr = uhsfs_listxattr,

@@ -189,10 +189,6 @@ static int rewrite_block(struct super_block *sb, u64 first_ino, struct uhsfs_wri
 	if (IS_ERR(folio))
 		return PTR_ERR(folio);
 	page = uhsfs_image_page();
-	if (!page) {
-		folio_put(folio);
-		return -ENOMEM;
-	}
 	home = uhsfs_slot_home(geo, chunk.block, first_ino);
 	head = folio_address(folio);
 	next = uhsfs_next_copy(sb, le64_to_cpu(head->block) - home);

@@ -9,14 +9,16 @@
  *
  * LOCKS, outer first:
  *	i_rwsem of directories and files (VFS)
- *	sbi->commit_lock	one commit or checkpoint at a time
+ *	rw->commit_lock		one commit or checkpoint at a time
+ *	rw->gate		a namespace operation, against the moment of a checkpoint
  *	info->lock		what the inode maps, buckets of a directory
- *	sbi->lock		everything in struct uhsfs_rw
- * Nothing under sbi->lock waits for commit_lock; evict takes info->lock and sbi->lock.
+ *	rw->lock		everything in struct uhsfs_rw
+ * Nothing under rw->lock waits for commit_lock; evict takes info->lock and rw->lock.
  */
 #ifndef UHSFS_RW_H
 #define UHSFS_RW_H
 
+#include <linux/bio.h>
 #include <linux/mutex.h>
 #include <linux/workqueue.h>
 
@@ -48,6 +50,7 @@ struct uhsfs_dslot {
 	u64 nonce;
 	u64 name_seq_max;
 	u32 refs;		/* changes that point here */
+	u64 data_op;		/* newest operation that fdatasync has to make durable */
 	bool dirty;		/* counts as changed > durable: in rw->dirty */
 	bool pinned;		/* holds a reference to inode */
 	bool free;		/* the inode is gone, the slot is FREE */
@@ -135,6 +138,10 @@ struct uhsfs_rw {
 	 */
 	struct rw_semaphore gate;
 	u32 counter;
+	u32 marked;		/* chunks in the open epoch */
+	bool hurry;		/* the work was asked to come at once */
+	wait_queue_head_t settled;	/* a checkpoint has ended */
+	struct list_head requests;	/* of commits */
 	struct uhsfs_order order;
 	struct list_head names[1 << UHSFS_ORDER_BITS];
 	struct xarray dslots;	/* by ino */
@@ -150,6 +157,8 @@ struct uhsfs_rw {
 	struct uhsfs_written written;
 	u64 slot_hint;		/* chunk to look for a free slot first */
 	u64 goal;		/* block */
+	u64 reserved;		/* blocks that delayed allocations will take */
+	struct list_head discards;	/* given up durably; free after a discard */
 	u8 super_next;		/* superblock copy to write next */
 	bool failed;		/* a write failed: nothing is written any more */
 	struct delayed_work work;
@@ -167,14 +176,17 @@ static inline struct uhsfs_rw *uhsfs_rw(const struct super_block *sb)
 struct uhsfs_writes {
 	struct super_block *sb;
 	atomic_t pending;
-	int err;
 	struct completion done;
+	spinlock_t lock;
+	struct bio_list failed;	/* lock */
 };
 
 void uhsfs_writes_start(struct uhsfs_writes *writes, struct super_block *sb);
+
+/* 0, or why one of them failed for good: it was tried several times. */
 int uhsfs_writes_wait(struct uhsfs_writes *writes);
 
-/* A zeroed page for an image. */
+/* A zeroed page for an image; there always is one. */
 struct page *uhsfs_image_page(void);
 
 /* Write one block. */
@@ -198,7 +210,7 @@ int uhsfs_mark(struct super_block *sb, u64 ino);
 int uhsfs_open_epoch(struct super_block *sb);
 int uhsfs_adopt_marks(struct super_block *sb);
 int uhsfs_write_suspects(struct super_block *sb);
-int uhsfs_write_marks(struct uhsfs_writes *writes);
+void uhsfs_write_marks(struct uhsfs_writes *writes);
 void uhsfs_marks_durable(struct super_block *sb);
 void uhsfs_note_written(struct super_block *sb);
 int uhsfs_write_super(struct super_block *sb, u32 epoch);
@@ -215,9 +227,14 @@ int uhsfs_alloc(struct super_block *sb, u64 goal, u32 want, u32 unit, u64 reserv
 void uhsfs_free_now(struct super_block *sb, u64 block, u32 count);
 void uhsfs_give_up(struct uhsfs_dslot *dslot, u64 block, u32 count);
 
+/* What a durable image gave up is free, or, with the option, when it is discarded. */
+void uhsfs_free_run(struct super_block *sb, struct uhsfs_given_up *run);
+void uhsfs_discard_given_up(struct super_block *sb);
+void uhsfs_free_discards(struct super_block *sb);
+
 /* Recovery: these blocks are in use, whatever the bit map says. */
 int uhsfs_use_blocks(struct super_block *sb, u64 block, u64 count);
-int uhsfs_write_groups(struct uhsfs_writes *writes);
+void uhsfs_write_groups(struct uhsfs_writes *writes);
 void uhsfs_groups_durable(struct super_block *sb);
 void uhsfs_free_groups(struct super_block *sb);
 
@@ -238,7 +255,7 @@ int uhsfs_drop_unused_chunks(struct super_block *sb);
 int uhsfs_chunks_found(struct super_block *sb, u64 end);
 int uhsfs_slot_chunk(struct super_block *sb, u64 ino, struct uhsfs_chunk_info *chunk,
 		     bool *written);
-int uhsfs_write_tables(struct uhsfs_writes *writes, bool all);
+void uhsfs_write_tables(struct uhsfs_writes *writes, bool all);
 void uhsfs_tables_durable(struct super_block *sb);
 void uhsfs_free_tables(struct super_block *sb);
 int uhsfs_table_get(struct super_block *sb, u64 chunk, struct uhsfs_chunk_info *info);
@@ -248,6 +265,12 @@ int uhsfs_table_get(struct super_block *sb, u64 chunk, struct uhsfs_chunk_info *
 struct uhsfs_dslot *uhsfs_dslot_find(struct super_block *sb, u64 ino);
 struct uhsfs_dslot *uhsfs_dslot_get(struct inode *inode);
 int uhsfs_touch(struct inode *inode);
+
+/* Only times changed, which fdatasync need not make durable. */
+int uhsfs_touch_times(struct inode *inode);
+
+/* Is there something that fsync or fdatasync has to commit? */
+bool uhsfs_is_dirty(struct inode *inode, bool data);
 int uhsfs_touch_locked(struct super_block *sb, struct uhsfs_dslot *dslot, u64 op);
 void uhsfs_dslot_durable(struct super_block *sb, struct uhsfs_dslot *dslot, u64 op,
 			 struct list_head *unpin);
@@ -268,6 +291,13 @@ int uhsfs_commit(struct super_block *sb, u64 ino);
 int uhsfs_commit_all(struct super_block *sb);
 int uhsfs_commit_entries(struct inode *dir);
 int uhsfs_checkpoint(struct super_block *sb);
+
+/* More is dirty: start a checkpoint if one is due.  rw->lock is held. */
+void uhsfs_hurry(struct super_block *sb);
+
+/* Wait as long as far too much is dirty; without any lock of ours. */
+void uhsfs_balance(struct super_block *sb);
+int uhsfs_freeze(struct super_block *sb);
 bool uhsfs_needs_checkpoint(struct super_block *sb);
 int uhsfs_rw_start(struct super_block *sb);
 
@@ -302,7 +332,42 @@ void uhsfs_drop_buckets(struct inode *dir);
 /* ---- map.c: extents in memory --------------------------------------------- */
 
 int uhsfs_load_extents(struct inode *inode);
+
+/* Room for more extents than there are; info->lock is held. */
 int uhsfs_list_room(struct inode *inode, u32 more);
+int uhsfs_room_in(struct inode *inode, struct uhsfs_extent_list *list, u32 more);
+
+/* ---- delay.c: blocks of files; info->lock is held ------------------------- */
+
+/* Map a hole that begins at `logical` to unwritten blocks, 1 to len. */
+int uhsfs_take_blocks(struct inode *inode, u64 logical, u64 len, struct uhsfs_ext *ext);
+
+/* Promise blocks for a hole: 1 to len of them, or -ENOSPC. */
+int uhsfs_delay(struct inode *inode, u64 logical, u64 len, u32 *got);
+
+/* Are blocks promised there?  *len: for how many, or how many not. */
+bool uhsfs_delayed_lookup(struct inode *inode, u64 logical, u64 *len);
+
+/* Take back what was promised in a range. */
+void uhsfs_undelay(struct inode *inode, u64 logical, u64 len);
+
+/* Keep promises from `logical` on: unwritten blocks.  -ENODATA: none was made. */
+int uhsfs_take_delayed(struct inode *inode, u64 logical, struct uhsfs_ext *ext);
+
+/* ---- inline.c ------------------------------------------------------------- */
+
+u32 uhsfs_inline_max(struct inode *inode);
+
+/* Fill a locked folio; false: the file is not in its slot. */
+bool uhsfs_read_inline(struct folio *folio);
+
+/* Both: -EFBIG if the file cannot be in its slot; i_rwsem is held. */
+ssize_t uhsfs_write_inline(struct kiocb *iocb, struct iov_iter *from);
+int uhsfs_truncate_inline(struct inode *inode, loff_t size);
+
+/* Give the file a block with this content, written; info->lock is held. */
+int uhsfs_first_block(struct inode *inode, const void *data, u32 len);
+int uhsfs_uninline(struct inode *inode);
 
 /* ---- build.c: images ------------------------------------------------------ */
 
@@ -332,7 +397,8 @@ int uhsfs_setattr(struct uhsfs_idmap *idmap, struct dentry *dentry, struct iattr
 ssize_t uhsfs_write_iter(struct kiocb *iocb, struct iov_iter *from);
 int uhsfs_file_mmap(struct file *file, struct vm_area_struct *vma);
 int uhsfs_writepages(struct address_space *mapping, struct writeback_control *wbc);
-int uhsfs_uninline(struct inode *inode);
+int uhsfs_write_end(struct inode *inode, loff_t offset, ssize_t written, unsigned int flags,
+		    const struct iomap *iomap);
 int uhsfs_create(struct uhsfs_idmap *idmap, struct inode *dir, struct dentry *dentry, umode_t mode,
 		 bool excl);
 int uhsfs_mknod(struct uhsfs_idmap *idmap, struct inode *dir, struct dentry *dentry, umode_t mode,
@@ -340,6 +406,7 @@ int uhsfs_mknod(struct uhsfs_idmap *idmap, struct inode *dir, struct dentry *den
 int uhsfs_mkdir(struct uhsfs_idmap *idmap, struct inode *dir, struct dentry *dentry, umode_t mode);
 int uhsfs_symlink(struct uhsfs_idmap *idmap, struct inode *dir, struct dentry *dentry,
 		  const char *target);
+int uhsfs_tmpfile(struct uhsfs_idmap *idmap, struct inode *dir, struct file *file, umode_t mode);
 int uhsfs_link(struct dentry *old, struct inode *dir, struct dentry *dentry);
 int uhsfs_unlink(struct inode *dir, struct dentry *dentry);
 int uhsfs_rmdir(struct inode *dir, struct dentry *dentry);

@@ -70,6 +70,7 @@ static void read_copies(struct super_block *sb, struct super_copies *copies)
 static int check_access(struct fs_context *fc, struct super_block *sb,
 			const struct uhsfs_super_info *super)
 {
+	const char *source = fc->source ?: sb->s_id;
 	u64 device_blocks = bdev_nr_bytes(sb->s_bdev) >> UHSFS_BLOCK_SHIFT;
 	u64 unknown;
 
@@ -78,15 +79,15 @@ static int check_access(struct fs_context *fc, struct super_block *sb,
 		if (super->version != UHSFS_FORMAT_VERSION)
 			return invalf(fc, "uhsfs: %s: format version %u, module " UHSFS_VERSION
 				      " knows version %u: use the module of the tools that made it",
-				      fc->source, super->version, UHSFS_FORMAT_VERSION);
+				      source, super->version, UHSFS_FORMAT_VERSION);
 		return invalf(fc, "uhsfs: %s: features %#llx are unknown to module "
 			      UHSFS_VERSION ": use a newer one; it was made by %*pE",
-			      fc->source, unknown, (int)strlen(super->writer), super->writer);
+			      source, unknown, (int)strlen(super->writer), super->writer);
 	case UHSFS_ACCESS_READ:
 		if (!(fc->sb_flags & SB_RDONLY)) {
 			errorf(fc, "uhsfs: %s: features %#llx are unknown to module "
 			       UHSFS_VERSION ", which may only read: mount with -o ro",
-			       fc->source, unknown);
+			       source, unknown);
 			return -EROFS;
 		}
 		break;
@@ -96,7 +97,7 @@ static int check_access(struct fs_context *fc, struct super_block *sb,
 	if (super->geo.blocks > device_blocks)
 		return invalf(fc, "uhsfs: %s: the filesystem has %llu blocks, the device only "
 			      "%llu: it was made smaller, or the image was cut off",
-			      fc->source, super->geo.blocks, device_blocks);
+			      source, super->geo.blocks, device_blocks);
 	return 0;
 }
 
@@ -168,8 +169,12 @@ static void put_internal(struct uhsfs_sb_info *sbi)
 /* The VFS changed times. */
 static void dirty_inode(struct inode *inode, int flags)
 {
-	if (uhsfs_sb(inode->i_sb)->rw && !(flags & I_DIRTY_TIME))
+	if (!uhsfs_sb(inode->i_sb)->rw)
+		return;
+	if (flags & I_DIRTY_DATASYNC)
 		uhsfs_touch(inode);
+	else if (flags & I_DIRTY_SYNC)
+		uhsfs_touch_times(inode);
 }
 
 static void put_super(struct super_block *sb)
@@ -188,10 +193,14 @@ static int statfs(struct dentry *dentry, struct kstatfs *buf)
 	const struct uhsfs_geometry *geo = &super->geo;
 	const struct uhsfs_rw *rw = uhsfs_rw(dentry->d_sb);
 	u64 free = rw ? READ_ONCE(rw->free_blocks) : super->free_blocks;
+	u64 reserved = rw ? READ_ONCE(rw->reserved) : 0;
 	u64 used = rw ? READ_ONCE(rw->used_slots) : super->used_slots;
 	u64 slots = uhsfs_super_chunks(super) * geo->slots_per_chunk;
 	u64 made = super->chunks_used * geo->slots_per_chunk;
-	u64 possible = div_u64(free, uhsfs_chunk_blocks(geo)) * geo->slots_per_chunk;
+	u64 possible;
+
+	free -= min(free, reserved);
+	possible = div_u64(free, uhsfs_chunk_blocks(geo)) * geo->slots_per_chunk;
 
 	buf->f_type = UHSFS_SUPER_MAGIC;
 	buf->f_bsize = UHSFS_BLOCK_SIZE;
@@ -212,6 +221,7 @@ static const struct super_operations uhsfs_super_operations = {
 	.evict_inode = uhsfs_evict_inode,
 	.dirty_inode = dirty_inode,
 	.sync_fs = uhsfs_sync_fs,
+	.freeze_fs = uhsfs_freeze,
 	.put_super = put_super,
 	.statfs = statfs,
 	.show_options = uhsfs_show_options,
@@ -236,6 +246,8 @@ static struct uhsfs_sb_info *alloc_sb_info(struct super_block *sb, struct uhsfs_
 		return NULL;
 	sbi->sb = sb;
 	sbi->options = *options;
+	if (!options->has_checkpoint)
+		sbi->options.checkpoint = UHSFS_CHECKPOINT_SECONDS;
 	init_rwsem(&sbi->slots_sem);
 	xa_init(&sbi->marked);
 	xa_init(&sbi->suspect);
@@ -315,16 +327,17 @@ static int flush_device(struct fs_context *fc, struct super_block *sb)
 static int start_writing(struct fs_context *fc, struct super_block *sb)
 {
 	const struct uhsfs_sb_info *sbi = uhsfs_sb(sb);
+	const char *source = fc->source ?: sb->s_id;
 
 	if (sbi->blind) {
 		errorf(fc, "uhsfs: %s: norecovery is for reading only: use -o ro,norecovery",
-		       fc->source);
+		       source);
 		return -EROFS;
 	}
 	if (sbi->super.atomic == UHSFS_ATOMIC_DEVICE &&
 	    bdev_logical_block_size(sb->s_bdev) != UHSFS_BLOCK_SIZE) {
 		errorf(fc, "uhsfs: %s: made for a device with atomic writes, but its blocks have %u bytes: use -o ro",
-		       fc->source, bdev_logical_block_size(sb->s_bdev));
+		       source, bdev_logical_block_size(sb->s_bdev));
 		return -EROFS;
 	}
 	return uhsfs_rw_start(sb);
@@ -367,29 +380,54 @@ static int fill_super(struct super_block *sb, struct fs_context *fc)
 	return err;
 }
 
+static int may_write(struct fs_context *fc, const char *source)
+{
+	if (write)
+		return 0;
+	errorf(fc, "uhsfs: %s: version " UHSFS_VERSION " cannot write yet: use -o ro",
+	       source ?: "no source");
+	return -EROFS;
+}
+
 static int get_tree(struct fs_context *fc)
 {
-	if (!(fc->sb_flags & SB_RDONLY) && !write) {
-		errorf(fc, "uhsfs: %s: version " UHSFS_VERSION " cannot write yet: use -o ro",
-		       fc->source ?: "no source");
+	int err = fc->sb_flags & SB_RDONLY ? 0 : may_write(fc, fc->source);
+
+	return err ?: get_tree_bdev(fc, fill_super);
+}
+
+/* From reading to writing, or back. */
+static int change_access(struct fs_context *fc, struct super_block *sb)
+{
+	struct uhsfs_sb_info *sbi = uhsfs_sb(sb);
+	bool readonly = fc->sb_flags & SB_RDONLY;
+	int err;
+
+	if (sbi->rw)
+		return uhsfs_rw_remount(sb, readonly);
+	if (readonly)
+		return 0;
+	err = may_write(fc, sb->s_id);
+	if (err)
+		return err;
+	/* Inodes in memory are as recovery in memory made them. */
+	if (sbi->overlay) {
+		errorf(fc, "uhsfs: %s: was recovered in memory: unmount, and mount to write",
+		       sb->s_id);
 		return -EROFS;
 	}
-	return get_tree_bdev(fc, fill_super);
+	err = check_access(fc, sb, &sbi->super);
+	return err ?: start_writing(fc, sb);
 }
 
 static int reconfigure(struct fs_context *fc)
 {
 	const struct uhsfs_options *options = fc->fs_private;
 	struct uhsfs_sb_info *sbi = uhsfs_sb(fc->root->d_sb);
+	int err;
 
-	if ((fc->sb_flags_mask & SB_RDONLY) && !(fc->sb_flags & SB_RDONLY) && !sbi->rw) {
-		errorf(fc, "uhsfs: %s: version " UHSFS_VERSION " cannot write yet",
-		       fc->root->d_sb->s_id);
-		return -EROFS;
-	}
-	if (sbi->rw) {
-		int err = uhsfs_rw_remount(fc->root->d_sb, fc->sb_flags & SB_RDONLY);
-
+	if (fc->sb_flags_mask & SB_RDONLY) {
+		err = change_access(fc, fc->root->d_sb);
 		if (err)
 			return err;
 	}
@@ -400,6 +438,10 @@ static int reconfigure(struct fs_context *fc)
 		WRITE_ONCE(sbi->options.errors, options->errors);
 		sbi->options.has_errors = true;
 	}
+	if (options->has_checkpoint)
+		WRITE_ONCE(sbi->options.checkpoint, options->checkpoint);
+	if (options->has_discard)
+		WRITE_ONCE(sbi->options.discard, options->discard);
 	return 0;
 }
 

@@ -43,10 +43,17 @@ struct uhsfs_overlay;
 
 /* ---- the mounted filesystem ------------------------------------------------ */
 
+#define UHSFS_CHECKPOINT_SECONDS 5
+#define UHSFS_CHECKPOINT_MAX 300
+
 struct uhsfs_options {
 	u8 errors;		/* UHSFS_ERRORS_...; what the superblock says unless: */
 	bool has_errors;
 	bool norecovery;
+	u32 checkpoint;		/* seconds; the default unless: */
+	bool has_checkpoint;
+	bool discard;
+	bool has_discard;
 };
 
 struct uhsfs_sb_info {
@@ -128,7 +135,17 @@ struct uhsfs_inode_info {
 	bool pub_changed;
 	struct xarray buckets;
 
+	/*
+	 * A regular file with its data in the slot: see inline.c.  inline_copy has the size
+	 * of a slot and stays as long as the inode.  no_inline: i_rwsem.
+	 */
 	void *inline_copy;
+	bool inlined;
+	bool no_inline;
+
+	/* Blocks that are promised but not chosen: see delay.c. */
+	struct uhsfs_extent_list delayed;
+	u64 delayed_blocks;
 
 	/* Data that was written and waits for its extents to say so. */
 	spinlock_t ioend_lock;

@@ -2,9 +2,10 @@
 /*
  * Writing files: blocks, data, sizes, and what makes them durable.
  *
- * A write takes blocks as unwritten extents; when writeback has put the data on the
- * device, the extents become written in memory and the size that an image may say
- * follows (R1).  fsync then commits the slot behind a flush.
+ * A write into a hole promises blocks (delay.c); writeback takes them as unwritten extents;
+ * when the data is on the device, the extents become written in memory and the size that
+ * an image may say follows (R1).  fsync then commits the slot behind a flush.  Small files
+ * have none of this: their data is in the slot (inline.c).
  */
 #include <linux/blkdev.h>
 #include <linux/iomap.h>
@@ -19,53 +20,6 @@
 
 /* ---- blocks --------------------------------------------------------------- */
 
-#define TAKE_MAX 2048
-
-/* Map a hole that begins at `logical`, of at most len blocks; info->lock is held. */
-static int take_blocks(struct inode *inode, u64 logical, u64 len, struct uhsfs_ext *ext)
-{
-	struct uhsfs_inode_info *info = uhsfs_i(inode);
-	struct super_block *sb = inode->i_sb;
-	struct uhsfs_rw *rw = uhsfs_rw(sb);
-	u32 before = uhsfs_list_find(&info->list, logical);
-	u64 goal;
-	u32 got;
-	int err;
-
-	err = uhsfs_list_room(inode, 2);
-	if (err)
-		return err;
-	mutex_lock(&rw->lock);
-	goal = rw->goal;
-	if (before) {
-		struct uhsfs_ext last;
-
-		uhsfs_extent_decode(&info->list.extent[before - 1], &last);
-		goal = last.physical + last.len;
-	}
-	*ext = (struct uhsfs_ext) {
-		.logical = logical,
-		.birth = rw->epoch,
-		.flags = UHSFS_EXT_UNWRITTEN,
-	};
-	err = uhsfs_alloc(sb, goal, min_t(u64, len, TAKE_MAX), 1,
-			  uhsfs_sb(sb)->super.reserve_blocks, &ext->physical, &got);
-	if (!err) {
-		ext->len = got;
-		rw->goal = ext->physical + got;
-		err = uhsfs_list_insert(&info->list, ext);
-		if (err)
-			uhsfs_free_now(sb, ext->physical, got);
-	}
-	mutex_unlock(&rw->lock);
-	if (err)
-		return err;
-	inode->i_blocks += (blkcnt_t)got << (UHSFS_BLOCK_SHIFT - SECTOR_SHIFT);
-	info->list_changed = true;
-	info->map_seq++;
-	return 0;
-}
-
 /* A mapping that something else changed since: writeback made its blocks written, say. */
 static bool map_valid(struct inode *inode, const struct iomap *iomap)
 {
@@ -76,16 +30,49 @@ static const struct uhsfs_page_ops page_ops = {
 	.iomap_valid = map_valid,
 };
 
+/* What is there, or is now promised; info->lock is held. */
+static int map_or_delay(struct inode *inode, u64 logical, u64 want, bool zero, struct iomap *iomap)
+{
+	struct uhsfs_ext ext;
+	u64 len, delayed;
+	u32 got;
+	int found = uhsfs_extent_lookup(inode, logical, &ext, &len), err;
+
+	if (found < 0)
+		return found;
+	if (found) {
+		iomap->type = ext.flags & UHSFS_EXT_UNWRITTEN ? IOMAP_UNWRITTEN : IOMAP_MAPPED;
+		iomap->addr = (ext.physical + (logical - ext.logical)) << UHSFS_BLOCK_SHIFT;
+		iomap->length = len << UHSFS_BLOCK_SHIFT;
+		return 0;
+	}
+	iomap->addr = IOMAP_NULL_ADDR;
+	iomap->type = IOMAP_DELALLOC;
+	if (uhsfs_delayed_lookup(inode, logical, &delayed)) {
+		iomap->length = delayed << UHSFS_BLOCK_SHIFT;
+		return 0;
+	}
+	len = min3(len, delayed, want);
+	if (zero) {
+		iomap->type = IOMAP_HOLE;
+		iomap->length = len << UHSFS_BLOCK_SHIFT;
+		return 0;
+	}
+	err = uhsfs_delay(inode, logical, len, &got);
+	if (err)
+		return err;
+	iomap->flags = IOMAP_F_NEW;
+	iomap->length = (u64)got << UHSFS_BLOCK_SHIFT;
+	return 0;
+}
+
 static int map_for_write(struct inode *inode, loff_t offset, loff_t length, unsigned int flags,
 			 struct iomap *iomap)
 {
 	struct uhsfs_inode_info *info = uhsfs_i(inode);
 	u64 logical = offset >> UHSFS_BLOCK_SHIFT;
 	u64 end = ((u64)offset + length + UHSFS_BLOCK_SIZE - 1) >> UHSFS_BLOCK_SHIFT;
-	struct uhsfs_ext ext;
-	u64 len;
-	int found, err = 0;
-	bool taken = false;
+	int err;
 
 	if (READ_ONCE(uhsfs_rw(inode->i_sb)->failed))
 		return -EIO;
@@ -95,37 +82,15 @@ static int map_for_write(struct inode *inode, loff_t offset, loff_t length, unsi
 	err = err ?: uhsfs_load_extents(inode);
 	if (err)
 		return err;
-	down_write(&info->lock);
-	found = uhsfs_extent_lookup(inode, logical, &ext, &len);
-	if (!found && !(flags & IOMAP_ZERO)) {
-		err = take_blocks(inode, logical, min(len, end - logical), &ext);
-		len = ext.len;
-		found = !err;
-		taken = found;
-	}
-	iomap->validity_cookie = info->map_seq;
-	iomap->UHSFS_PAGE_OPS = &page_ops;
-	up_write(&info->lock);
-	if (found < 0 || err)
-		return err ?: found;
-	if (taken) {
-		err = uhsfs_touch(inode);
-		if (err)
-			return err;
-	}
 	iomap->bdev = inode->i_sb->s_bdev;
 	iomap->flags = 0;
 	iomap->offset = (loff_t)logical << UHSFS_BLOCK_SHIFT;
-	if (!found) {
-		iomap->type = IOMAP_HOLE;
-		iomap->addr = IOMAP_NULL_ADDR;
-		len = min(len, end - logical);
-	} else {
-		iomap->type = ext.flags & UHSFS_EXT_UNWRITTEN ? IOMAP_UNWRITTEN : IOMAP_MAPPED;
-		iomap->addr = (ext.physical + (logical - ext.logical)) << UHSFS_BLOCK_SHIFT;
-	}
-	iomap->length = len << UHSFS_BLOCK_SHIFT;
-	return 0;
+	down_write(&info->lock);
+	err = map_or_delay(inode, logical, end - logical, flags & IOMAP_ZERO, iomap);
+	iomap->validity_cookie = info->map_seq;
+	iomap->UHSFS_PAGE_OPS = &page_ops;
+	up_write(&info->lock);
+	return err;
 }
 
 int uhsfs_iomap_write(struct inode *inode, loff_t offset, loff_t length, unsigned int flags,
@@ -139,7 +104,46 @@ int uhsfs_iomap_write(struct inode *inode, loff_t offset, loff_t length, unsigne
 	return err;
 }
 
+/* A write ended early: blocks that it promised and that got no data are not needed. */
+int uhsfs_write_end(struct inode *inode, loff_t offset, ssize_t written, unsigned int flags,
+		    const struct iomap *iomap)
+{
+	struct uhsfs_inode_info *info = uhsfs_i(inode);
+	loff_t end = iomap->offset + iomap->length;
+	loff_t at = written > 0 ? round_up(offset + written, UHSFS_BLOCK_SIZE) :
+				  round_down(offset, UHSFS_BLOCK_SIZE);
+
+	if (!(iomap->flags & IOMAP_F_NEW) || flags & IOMAP_FAULT || at >= end)
+		return 0;
+	/* A fault may have made a page of it dirty in the meantime: none does now. */
+	filemap_invalidate_lock(inode->i_mapping);
+	for (; at < end; at += UHSFS_BLOCK_SIZE) {
+		if (filemap_range_has_writeback(inode->i_mapping, at, at + UHSFS_BLOCK_SIZE - 1))
+			continue;
+		down_write(&info->lock);
+		uhsfs_undelay(inode, at >> UHSFS_BLOCK_SHIFT, 1);
+		up_write(&info->lock);
+	}
+	filemap_invalidate_unlock(inode->i_mapping);
+	return 0;
+}
+
 /* ---- writeback ------------------------------------------------------------ */
+
+/* 1: the blocks that were promised; 0: nothing was. */
+static int keep_promise(struct inode *inode, u64 logical, struct uhsfs_ext *ext, u64 *len)
+{
+	struct uhsfs_inode_info *info = uhsfs_i(inode);
+	int err;
+
+	down_write(&info->lock);
+	err = uhsfs_take_delayed(inode, logical, ext);
+	up_write(&info->lock);
+	if (err)
+		return err == -ENODATA ? 0 : err;
+	*len = ext->len;
+	return uhsfs_touch(inode) ?: 1;
+}
 
 static int map_blocks(struct iomap_writepage_ctx *wpc, struct inode *inode, loff_t offset)
 {
@@ -149,9 +153,13 @@ static int map_blocks(struct iomap_writepage_ctx *wpc, struct inode *inode, loff
 	u64 len;
 	int found;
 
+	if (READ_ONCE(uhsfs_rw(inode->i_sb)->failed))
+		return -EIO;
 	down_read(&info->lock);
 	found = uhsfs_extent_lookup(inode, logical, &ext, &len);
 	up_read(&info->lock);
+	if (!found)
+		found = keep_promise(inode, logical, &ext, &len);
 	if (found < 0)
 		return found;
 	wpc->iomap.bdev = inode->i_sb->s_bdev;
@@ -250,59 +258,22 @@ int uhsfs_writepages(struct address_space *mapping, struct writeback_control *wb
 	return iomap_writepages(mapping, wbc, &wpc, &writeback_ops);
 }
 
-/* ---- data in the slot ----------------------------------------------------- */
-
-/*
- * Move data from the slot to a block of its own, before the first change of the file:
- * the block is written before an image points to it.
- */
-int uhsfs_uninline(struct inode *inode)
-{
-	struct uhsfs_inode_info *info = uhsfs_i(inode);
-	struct super_block *sb = inode->i_sb;
-	struct uhsfs_writes writes;
-	struct uhsfs_ext ext;
-	struct page *page;
-	int err;
-
-	if (!uhsfs_rw(sb) || READ_ONCE(info->list_loaded) || !info->inline_copy)
-		return 0;
-	page = uhsfs_image_page();
-	if (!page)
-		return -ENOMEM;
-	memcpy(page_address(page), info->inline_copy, info->view.len[UHSFS_TLV_INLINE]);
-	/* Until the list is there, the data in the slot counts, in images too. */
-	down_write(&info->lock);
-	/* Another one may have done it. */
-	if (info->list_loaded) {
-		up_write(&info->lock);
-		__free_page(page);
-		return 0;
-	}
-	err = take_blocks(inode, 0, 1, &ext);
-	if (err) {
-		__free_page(page);
-	} else {
-		uhsfs_writes_start(&writes, sb);
-		uhsfs_write_block(&writes, page, ext.physical, REQ_SYNC);
-		err = uhsfs_writes_wait(&writes);
-		if (!err)
-			err = uhsfs_list_convert(&info->list, 0, 1);
-		if (!err)
-			WRITE_ONCE(info->list_loaded, true);
-		if (err) {
-			mutex_lock(&uhsfs_rw(sb)->lock);
-			uhsfs_free_now(sb, ext.physical, 1);
-			mutex_unlock(&uhsfs_rw(sb)->lock);
-			info->list.count = 0;
-			inode->i_blocks -= 1 << (UHSFS_BLOCK_SHIFT - SECTOR_SHIFT);
-		}
-	}
-	up_write(&info->lock);
-	return err ?: uhsfs_touch(inode);
-}
-
 /* ---- write ---------------------------------------------------------------- */
+
+static ssize_t write_blocks(struct kiocb *iocb, struct iov_iter *from)
+{
+	struct inode *inode = file_inode(iocb->ki_filp);
+	loff_t size = i_size_read(inode);
+	int err = uhsfs_uninline(inode);
+
+	/* What was given up lately is free after a checkpoint. */
+	if (err == -ENOSPC && !uhsfs_checkpoint(inode->i_sb))
+		err = uhsfs_uninline(inode);
+	/* What a mapping may have left behind the end. */
+	if (!err && iocb->ki_pos > size)
+		err = iomap_zero_range(inode, size, iocb->ki_pos - size, NULL, &uhsfs_iomap_ops);
+	return err ?: uhsfs_buffered_write(iocb, from, &uhsfs_iomap_ops);
+}
 
 ssize_t uhsfs_write_iter(struct kiocb *iocb, struct iov_iter *from)
 {
@@ -317,16 +288,12 @@ ssize_t uhsfs_write_iter(struct kiocb *iocb, struct iov_iter *from)
 	inode_lock(inode);
 	ret = generic_write_checks(iocb, from);
 	if (ret > 0) {
-		loff_t size = i_size_read(inode);
 		int err = file_remove_privs(file);
 
 		err = err ?: file_update_time(file);
-		err = err ?: uhsfs_uninline(inode);
-		/* What a mapping may have left behind the end. */
-		if (!err && iocb->ki_pos > size)
-			err = iomap_zero_range(inode, size, iocb->ki_pos - size, NULL,
-					       &uhsfs_iomap_ops);
-		ret = err ?: uhsfs_buffered_write(iocb, from, &uhsfs_iomap_ops);
+		ret = err ?: uhsfs_write_inline(iocb, from);
+		if (ret == -EFBIG)
+			ret = write_blocks(iocb, from);
 	}
 	inode_unlock(inode);
 	if (ret <= 0)
@@ -412,6 +379,8 @@ static int cut_extents(struct inode *inode, loff_t size)
 		info->disk_size = size;
 	}
 	mutex_unlock(&rw->lock);
+	if (!err)
+		uhsfs_undelay(inode, first, UHSFS_LOGICAL_END);
 	up_write(&info->lock);
 	return err;
 }
@@ -420,8 +389,10 @@ static int set_size(struct inode *inode, loff_t size)
 {
 	loff_t old = i_size_read(inode);
 	loff_t tail = min(old, size);
-	int err;
+	int err = uhsfs_truncate_inline(inode, size);
 
+	if (err != -EFBIG)
+		return err;
 	err = uhsfs_uninline(inode);
 	err = err ?: uhsfs_load_extents(inode);
 	if (err)
@@ -497,8 +468,6 @@ int uhsfs_fsync(struct file *file, loff_t start, loff_t end, int datasync)
 	struct inode *inode = file_inode(file);
 	struct super_block *sb = inode->i_sb;
 	struct uhsfs_rw *rw = uhsfs_rw(sb);
-	struct uhsfs_dslot *dslot;
-	bool dirty;
 	int err;
 
 	if (!rw)
@@ -508,11 +477,7 @@ int uhsfs_fsync(struct file *file, loff_t start, loff_t end, int datasync)
 	err = file_write_and_wait_range(file, start, end);
 	if (err)
 		return err;
-	mutex_lock(&rw->lock);
-	dslot = uhsfs_dslot_find(sb, inode->i_ino);
-	dirty = dslot && dslot->dirty;
-	mutex_unlock(&rw->lock);
-	if (dirty)
+	if (uhsfs_is_dirty(inode, datasync))
 		return uhsfs_commit(sb, inode->i_ino);
 	/* Data that was written in place. */
 	return READ_ONCE(rw->failed) ? -EIO : blkdev_issue_flush(sb->s_bdev);
@@ -523,6 +488,9 @@ int uhsfs_sync_fs(struct super_block *sb, int wait)
 	struct uhsfs_rw *rw = uhsfs_rw(sb);
 
 	if (!rw || !wait)
+		return 0;
+	/* What the user did before is durable; an orphan that went since can wait. */
+	if (sb->s_writers.frozen > SB_FREEZE_PAGEFAULT)
 		return 0;
 	if (!uhsfs_needs_checkpoint(sb))
 		return READ_ONCE(rw->failed) ? -EIO : blkdev_issue_flush(sb->s_bdev);

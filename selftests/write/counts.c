@@ -77,6 +77,13 @@ static bool create(int i)
 	return fd >= 0 && pwrite(fd, data, BLOCK, 0) == BLOCK && !fsync(fd) && !close(fd);
 }
 
+static bool small(int i)
+{
+	int fd = file_number("small", i, O_WRONLY | O_CREAT | O_EXCL);
+
+	return fd >= 0 && pwrite(fd, data, 100, 0) == 100 && !fsync(fd) && !close(fd);
+}
+
 static bool append(int i)
 {
 	int fd = file_number("new", 0, O_RDWR);
@@ -105,6 +112,31 @@ static bool no_fsync(int i)
 	return fd >= 0 && pwrite(fd, data, BLOCK, 0) == BLOCK && !close(fd);
 }
 
+/* Eight processes make and fsync files of their own; flushes per hundred fsyncs. */
+static long flushes_together(void)
+{
+	struct cost before = cost_now();
+	bool right = true;
+	int status;
+
+	for (int p = 0; p < 8; p++) {
+		if (fork())
+			continue;
+		for (int i = 0; i < 25; i++) {
+			int fd = file_number("together", 100 * p + i, O_WRONLY | O_CREAT | O_EXCL);
+
+			if (fd < 0 || write(fd, data, BLOCK) != BLOCK || fsync(fd) || close(fd))
+				_exit(1);
+		}
+		_exit(0);
+	}
+	while (wait(&status) > 0)
+		right &= !status;
+	if (!right)
+		tap_bail("a process failed");
+	return (cost_now().flushes - before.flushes) / 2;
+}
+
 static void test_disk(void)
 {
 	write_make(disk, 0);
@@ -118,11 +150,15 @@ static void test_disk(void)
 	for (int i = 0; i < 5; i++)
 		create(1000 + i);
 	tap_ok(costs_at_most("create, 4 KiB, fsync", create, 4, 12, 1), "create, 4 KiB and fsync: 1 flush, 12 KiB");
+	tap_ok(costs_at_most("create, 100 bytes, fsync", small, 3, 8, 1), "create, 100 bytes and fsync: 1 flush, 8 KiB");
 	tap_ok(costs_at_most("append 4 KiB, fsync", append, 3, 12, 1), "append and fsync: 1 flush, 12 KiB");
-	tap_ok(costs_at_most("overwrite 4 KiB, fdatasync", overwrite, 2, 8, 1), "overwrite and fdatasync: 1 flush, 8 KiB");
+	tap_ok(costs_at_most("overwrite 4 KiB, fdatasync", overwrite, 2, 4, 1), "overwrite and fdatasync: 1 flush, 4 KiB: the times can wait");
 	guest_run("sync -f .");
 	tap_ok(costs_at_most("fsync of what is durable", again, 1, 0, 1), "fsync of what is durable: 1 flush, nothing written");
 	tap_ok(costs_at_most("create and 4 KiB", no_fsync, 0, 0, 0), "create and write without fsync: nothing");
+	long percent = flushes_together();
+	tap_diag("8 processes on %s: %ld flushes per 100 fsyncs", disk->name, percent);
+	tap_ok(percent < 75, "fsyncs that come together share flushes");
 	if (chdir("/"))
 		tap_bail("no /");
 	tap_ok(write_clean(disk), "fsck finds nothing");
@@ -130,7 +166,7 @@ static void test_disk(void)
 
 int main(void)
 {
-	tap_plan(12);
+	tap_plan(16);
 	write_start();
 	for (int i = 0; i < 2; i++) {
 		disk = &guest_disks[i];

@@ -210,7 +210,7 @@ static void test_limits(void)
 	tap_ok(fd >= 0 && !fsync(fd) && !close(fd) && !unlink(name), "one of 255 is not");
 	tap_ok(rename("huge", "renamed") == -1 || !rename("renamed", "huge"), "rename does no harm");
 	fd = open(".", O_TMPFILE | O_RDWR, 0600);
-	tap_ok(fd >= 0 || errno == EOPNOTSUPP, "nor does O_TMPFILE");
+	tap_ok(fd >= 0, "nor does O_TMPFILE");
 	close(fd);
 	tap_eq(setxattr("huge", "user.x", "y", 1, 0) && errno != EOPNOTSUPP ? errno : 0, 0, "nor setxattr");
 }
