@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The host's root for the guest, read-only: virtiofs where it can run, else 9p.
+"""The host's root for the guest, read-only: virtiofs under KVM, else 9p.
 
-virtiofs is about twice as fast for many files but its daemon needs root.  It runs in
-a mount namespace of its own in which every mount is read-only, so that no fault of
-the guest's kernel can reach the host's files.  9p is read-only by QEMU's own option.
+virtiofs is about twice as fast for many files but its daemon needs root, and it writes
+to the guest's memory behind QEMU's back.  An emulated processor then goes on with the
+translation of what was there before: a program that is read into memory in which another
+one stood (after drop_caches, say) crashes, or worse, does something else.  So emulation
+has 9p, unless VM_SHARE says otherwise.
+
+The daemon runs in a mount namespace of its own in which every mount is read-only, so that
+no fault of the guest's kernel can reach the host's files.  9p is read-only by QEMU's own
+option.
 """
 
 from dataclasses import dataclass
@@ -85,10 +91,12 @@ def virtiofs(folder):
     return VirtioFs("virtiofs", "ro", argv, program, folder)
 
 
-def choose(folder):
+def choose(folder, accel):
     wanted = os.environ.get("VM_SHARE", "auto")
     if wanted not in ("auto", "virtiofs", "9p"):
         raise VmError(f"VM_SHARE={wanted}: must be virtiofs, 9p or auto")
+    if wanted == "auto" and accel == "tcg":
+        wanted = "9p"
     share = virtiofs(Path(folder)) if wanted != "9p" else None
     if share is None and wanted == "virtiofs":
         raise VmError("VM_SHARE=virtiofs: virtiofsd does not run here (it needs root): use 9p")

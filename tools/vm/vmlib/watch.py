@@ -59,7 +59,7 @@ class Guest:
         self.log_path = self.folder / "console.log"
         self.qemu = None
         self.read_fds = []
-        self.share = share.choose(self.folder)
+        self.share = share.choose(self.folder, machine.accel)
         settings = dict(settings, SHARE_TYPE=self.share.kind, SHARE_OPTIONS=self.share.options)
         initrd = self.folder / "initrd.cpio"
         initramfs.build(machine.kernel, settings, command, initrd)
