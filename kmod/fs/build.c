@@ -258,6 +258,27 @@ static int build_names(struct uhsfs_dslot *dslot, struct uhsfs_writes *writes)
 	return err;
 }
 
+static int put_intent(struct uhsfs_dslot *dslot, struct uhsfs_slot_builder *b)
+{
+	const struct uhsfs_own_intent *intent = dslot->intent;
+	struct uhsfs_intent *raw;
+
+	if (!intent)
+		return 0;
+	raw = uhsfs_slot_reserve(b, UHSFS_TLV_INTENT, sizeof(*raw) + intent->claim.len);
+	if (!raw)
+		return -ENOSPC;
+	raw->peer_ino = cpu_to_le64(intent->peer_ino);
+	raw->peer_gen = cpu_to_le32(intent->peer_gen);
+	raw->op = intent->op;
+	raw->len = intent->claim.len;
+	raw->parent_ino = cpu_to_le64(intent->claim.parent_ino);
+	raw->parent_gen = cpu_to_le32(intent->claim.parent_gen);
+	raw->name_seq = cpu_to_le64(intent->claim.name_seq);
+	memcpy(raw->name, intent->bytes, intent->claim.len);
+	return 0;
+}
+
 static int put_names(struct uhsfs_dslot *dslot, struct uhsfs_slot_builder *b,
 		     struct uhsfs_writes *writes)
 {
@@ -282,7 +303,8 @@ static int put_names(struct uhsfs_dslot *dslot, struct uhsfs_slot_builder *b,
 			return -ENOSPC;
 		uhsfs_name_encode(claim, raw);
 	}
-	if (dslot->names_changed)
+	err = put_intent(dslot, b);
+	if (!err && dslot->names_changed)
 		err = build_names(dslot, writes);
 	if (!err && dslot->name_count > 1)
 		err = uhsfs_slot_put(b, UHSFS_TLV_NAMES, &dslot->names_root,

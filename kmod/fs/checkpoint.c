@@ -271,6 +271,7 @@ static struct uhsfs_rw *alloc_rw(struct super_block *sb)
 	uhsfs_order_init(&rw->order, rw->names, UHSFS_ORDER_BITS);
 	xa_init(&rw->dslots);
 	INIT_LIST_HEAD(&rw->dirty);
+	INIT_LIST_HEAD(&rw->gone);
 	INIT_LIST_HEAD(&rw->requests);
 	INIT_LIST_HEAD(&rw->discards);
 	init_waitqueue_head(&rw->settled);

@@ -21,6 +21,7 @@
  */
 #include <linux/blkdev.h>
 #include <linux/delay.h>
+#include <linux/pagemap.h>
 #include <linux/slab.h>
 
 #include "rw.h"
@@ -218,11 +219,21 @@ static int try_slot(struct commit *commit, struct uhsfs_dslot *dslot)
 	return 0;
 }
 
-/* A directory that the device does not know goes there with all its buckets. */
-static int prepare_dir(struct commit *commit, struct uhsfs_dslot *dslot, struct inode *inode)
+/*
+ * What an image waits for that is not another slot.  A directory that the device does not
+ * know goes there with all its buckets; who replaced a file by rename, with its data.  Data
+ * that cannot be written is reported to who fsyncs the file.
+ */
+static int prepare(struct commit *commit, struct uhsfs_dslot *dslot, struct inode *inode)
 {
+	struct uhsfs_inode_info *info = uhsfs_i(inode);
 	int err;
 
+	if (READ_ONCE(info->data_first)) {
+		WRITE_ONCE(info->data_first, false);
+		filemap_fdatawrite(inode->i_mapping);
+		filemap_fdatawait_keep_errors(inode->i_mapping);
+	}
 	if (!S_ISDIR(inode->i_mode) || !dslot->order.born ||
 	    dslot->order.durable >= dslot->order.born)
 		return 0;
@@ -261,7 +272,7 @@ static int try_next(struct commit *commit)
 	}
 	mutex_unlock(&rw->lock);
 	if (inode) {
-		err = prepare_dir(commit, dslot, inode);
+		err = prepare(commit, dslot, inode);
 		down_write(&uhsfs_i(inode)->lock);
 	}
 	mutex_lock(&rw->lock);

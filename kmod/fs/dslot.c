@@ -54,6 +54,15 @@ struct uhsfs_dslot *uhsfs_dslot_get(struct inode *inode)
 	return dslot;
 }
 
+static void free_dslot(struct uhsfs_dslot *dslot)
+{
+	for (u32 i = 0; i < dslot->name_count; i++)
+		kfree(dslot->names[i]);
+	kfree(dslot->names);
+	kfree(dslot->intent);
+	kfree(dslot);
+}
+
 /* Free a dslot that nobody needs. */
 void uhsfs_dslot_maybe_free(struct super_block *sb, struct uhsfs_dslot *dslot)
 {
@@ -66,11 +75,22 @@ void uhsfs_dslot_maybe_free(struct super_block *sb, struct uhsfs_dslot *dslot)
 	if (dslot->refs || dslot->dirty || dslot->wanted || dslot->writing ||
 	    !list_empty(&dslot->order.entries) || !list_empty(&dslot->given_up))
 		return;
+	if (dslot->gone)
+		list_del(&dslot->list);
+	else
+		xa_erase(&rw->dslots, dslot->ino);
+	free_dslot(dslot);
+}
+
+/*
+ * The slot is FREE on the device and may be taken again: the next generation has a dslot of
+ * its own.  This one lives on as long as changes of others refer to it.
+ */
+static void detach(struct uhsfs_rw *rw, struct uhsfs_dslot *dslot)
+{
 	xa_erase(&rw->dslots, dslot->ino);
-	for (u32 i = 0; i < dslot->name_count; i++)
-		kfree(dslot->names[i]);
-	kfree(dslot->names);
-	kfree(dslot);
+	dslot->gone = true;
+	list_add_tail(&dslot->list, &rw->gone);
 }
 
 static int touch(struct super_block *sb, struct uhsfs_dslot *dslot, u64 op)
@@ -183,12 +203,14 @@ void uhsfs_dslot_durable(struct super_block *sb, struct uhsfs_dslot *dslot, u64 
 	}
 	if (dslot->order.changed > op)
 		return;
-	if (dslot->free)
-		uhsfs_slot_release(sb, dslot->ino);
 	if (dslot->dirty) {
 		dslot->dirty = false;
 		list_del_init(&dslot->list);
 		rw->dirty_count--;
+	}
+	if (dslot->free) {
+		uhsfs_slot_release(sb, dslot->ino);
+		detach(rw, dslot);
 	}
 	if (dslot->pinned) {
 		struct uhsfs_inode_info *info = uhsfs_i(dslot->inode);
@@ -199,12 +221,23 @@ void uhsfs_dslot_durable(struct super_block *sb, struct uhsfs_dslot *dslot, u64 
 	uhsfs_dslot_maybe_free(sb, dslot);
 }
 
+static void drop_dslot(struct uhsfs_dslot *dslot)
+{
+	struct uhsfs_order_change *change, *next;
+	struct uhsfs_given_up *run, *more;
+
+	list_for_each_entry_safe(change, next, &dslot->order.changes, of_slot)
+		kfree(container_of(change, struct uhsfs_name_change, change));
+	list_for_each_entry_safe(run, more, &dslot->given_up, list)
+		kfree(run);
+	free_dslot(dslot);
+}
+
 /* Nothing is written any more: let go of everything. */
 void uhsfs_drop_dslots(struct super_block *sb)
 {
 	struct uhsfs_rw *rw = uhsfs_rw(sb);
-	struct uhsfs_given_up *run, *more;
-	struct uhsfs_dslot *dslot;
+	struct uhsfs_dslot *dslot, *more;
 	struct inode *inode;
 	unsigned long ino;
 
@@ -224,17 +257,12 @@ void uhsfs_drop_dslots(struct super_block *sb)
 	}
 	mutex_lock(&rw->lock);
 	xa_for_each(&rw->dslots, ino, dslot) {
-		struct uhsfs_order_change *change, *next;
-
-		list_for_each_entry_safe(change, next, &dslot->order.changes, of_slot)
-			kfree(container_of(change, struct uhsfs_name_change, change));
-		list_for_each_entry_safe(run, more, &dslot->given_up, list)
-			kfree(run);
-		for (u32 i = 0; i < dslot->name_count; i++)
-			kfree(dslot->names[i]);
-		kfree(dslot->names);
 		xa_erase(&rw->dslots, ino);
-		kfree(dslot);
+		drop_dslot(dslot);
+	}
+	list_for_each_entry_safe(dslot, more, &rw->gone, list) {
+		list_del(&dslot->list);
+		drop_dslot(dslot);
 	}
 	mutex_unlock(&rw->lock);
 }

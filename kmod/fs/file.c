@@ -77,6 +77,16 @@ static int open_file(struct inode *inode, struct file *file)
 	return generic_file_open(inode, file);
 }
 
+/* Who writes a file anew after cutting it to nothing does not find it empty after a crash. */
+static int release_file(struct inode *inode, struct file *file)
+{
+	if (file->f_mode & FMODE_WRITE && READ_ONCE(uhsfs_i(inode)->emptied)) {
+		WRITE_ONCE(uhsfs_i(inode)->emptied, false);
+		filemap_flush(inode->i_mapping);
+	}
+	return 0;
+}
+
 static loff_t llseek(struct file *file, loff_t offset, int whence)
 {
 	struct inode *inode = file_inode(file);
@@ -108,6 +118,7 @@ static int fiemap(struct inode *inode, struct fiemap_extent_info *info, u64 star
 const struct file_operations uhsfs_file_operations = {
 	UHSFS_BUF_RASYNC
 	.open = open_file,
+	.release = release_file,
 	.llseek = llseek,
 	.read_iter = read_iter,
 	.write_iter = uhsfs_write_iter,

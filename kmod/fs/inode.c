@@ -60,6 +60,8 @@ struct inode *uhsfs_alloc_inode(struct super_block *sb)
 	info->delayed_blocks = 0;
 	info->inline_copy = NULL;
 	info->inlined = false;
+	info->data_first = false;
+	info->emptied = false;
 	info->no_inline = false;
 	info->list_loaded = false;
 	info->list_changed = false;

@@ -178,6 +178,7 @@ const struct inode_operations uhsfs_dir_inode_operations = {
 	.unlink = uhsfs_unlink,
 	.rmdir = uhsfs_rmdir,
 	.tmpfile = uhsfs_tmpfile,
+	.rename = uhsfs_rename,
 	.setattr = uhsfs_setattr,
 	.getattr = uhsfs_getattr,
 	.listxattr = uhsfs_listxattr,

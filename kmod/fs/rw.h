@@ -35,6 +35,15 @@ struct uhsfs_own_name {
 	u8 bytes[UHSFS_NAME_LEN];
 };
 
+/* The first half of an operation on two slots, in the image until the second is durable (R8). */
+struct uhsfs_own_intent {
+	u8 op;			/* UHSFS_INTENT_... */
+	u64 peer_ino;
+	u32 peer_gen;
+	struct uhsfs_claim claim;	/* of the peer; name points to bytes */
+	u8 bytes[UHSFS_NAME_LEN];
+};
+
 /* Blocks that a slot gives up: free when it is durable with operation op (R3). */
 struct uhsfs_given_up {
 	struct list_head list;
@@ -55,7 +64,8 @@ struct uhsfs_dslot {
 	bool pinned;		/* holds a reference to inode */
 	bool free;		/* the inode is gone, the slot is FREE */
 	struct inode *inode;	/* valid unless free; a reference only if pinned */
-	struct list_head list;	/* rw->dirty */
+	bool gone;		/* durably FREE: not in rw->dslots any more, but in rw->gone */
+	struct list_head list;	/* rw->dirty or rw->gone */
 	struct list_head given_up;
 
 	bool names_loaded;	/* else the names are those of the slot's image */
@@ -63,6 +73,7 @@ struct uhsfs_dslot {
 	u32 name_count, name_room;
 	struct uhsfs_own_name **names;
 	struct uhsfs_names_root names_root;
+	struct uhsfs_own_intent *intent;	/* or NULL */
 
 	/* Of the commit that is under way. */
 	bool wanted;
@@ -147,6 +158,7 @@ struct uhsfs_rw {
 	struct xarray dslots;	/* by ino */
 	struct list_head dirty;
 	u32 dirty_count;
+	struct list_head gone;	/* of earlier generations, that changes refer to */
 	struct xarray dirty_dirs;	/* inodes with dirty buckets, by ino; references */
 	struct xarray groups;
 	struct xarray tables;	/* by first chunk */
@@ -277,7 +289,6 @@ void uhsfs_dslot_durable(struct super_block *sb, struct uhsfs_dslot *dslot, u64 
 void uhsfs_dslot_maybe_free(struct super_block *sb, struct uhsfs_dslot *dslot);
 int uhsfs_load_names(struct inode *inode);
 struct uhsfs_own_name *uhsfs_own_name(struct uhsfs_dslot *dslot, const struct uhsfs_claim *claim);
-void uhsfs_remove_own(struct uhsfs_dslot *dslot, struct uhsfs_own_name *own);
 void uhsfs_drop_dslots(struct super_block *sb);
 
 /* The descriptor on the device, in whatever state it is; not from memory. */
@@ -383,11 +394,54 @@ struct folio *uhsfs_slot_block(struct super_block *sb, u64 ino,
 /* Copy the used part of an image to the inode. */
 int uhsfs_keep_image(struct uhsfs_inode_info *info, const struct uhsfs_slot_view *view);
 
-/* ---- create.c, write.c ---------------------------------------------------- */
+/* ---- names.c -------------------------------------------------------------- */
+
+/* One thing that an operation does to a name; see enum uhsfs_order_kind. */
+struct uhsfs_name_step {
+	enum uhsfs_order_kind kind;
+	struct inode *inode;	/* whose name, or the peer */
+	struct inode *other;	/* who took it or was replaced; INTENT, PEER: the other half */
+	struct inode *dir;
+	const struct qstr *name;
+	bool born;		/* this is a new inode */
+	u8 intent;		/* INTENT: UHSFS_INTENT_... */
+};
+
+#define UHSFS_NAME_STEPS 6
+
+/*
+ * An operation: departures, then claims, then INTENT and PEER.  The caller has references
+ * to the inodes, their i_rwsem where names change, and the gate, which may be let go of and
+ * taken again.
+ */
+int uhsfs_change_names(struct super_block *sb, const struct uhsfs_name_step *steps, u32 count);
+void uhsfs_remove_own(struct uhsfs_dslot *dslot, struct uhsfs_own_name *own);
+int uhsfs_drop_intent(struct inode *inode);
+
+/* A new inode: did it get its name? */
+bool uhsfs_has_names(struct inode *inode);
+
+/* ---- evict.c -------------------------------------------------------------- */
 
 /* The inode has no name and nobody uses it: its slot becomes FREE. */
 void uhsfs_free_evicted(struct inode *inode);
 void uhsfs_forget_dslot(struct inode *inode);
+bool uhsfs_freed_in_memory(struct super_block *sb, u64 ino);
+
+/* ---- create.c, rename.c, write.c ------------------------------------------ */
+
+/* A new inode, in the cache and locked, with the mode that the directory gives it. */
+struct inode *uhsfs_new_inode(struct uhsfs_idmap *idmap, struct inode *dir, umode_t mode);
+
+/* It gets no name. */
+void uhsfs_abandon(struct inode *inode);
+int uhsfs_set_up_new(struct inode *inode, dev_t dev, const char *target);
+
+/* Nothing of a directory without a name needs to go to the device any more. */
+void uhsfs_forget_dir(struct inode *inode);
+
+/* Times of a directory, and of an inode in it, after a change of names. */
+void uhsfs_names_changed(struct inode *dir, struct inode *inode);
 
 extern struct workqueue_struct *uhsfs_wq;
 void uhsfs_ioend_work(struct work_struct *work);
@@ -410,7 +464,8 @@ int uhsfs_tmpfile(struct uhsfs_idmap *idmap, struct inode *dir, struct file *fil
 int uhsfs_link(struct dentry *old, struct inode *dir, struct dentry *dentry);
 int uhsfs_unlink(struct inode *dir, struct dentry *dentry);
 int uhsfs_rmdir(struct inode *dir, struct dentry *dentry);
-bool uhsfs_freed_in_memory(struct super_block *sb, u64 ino);
+int uhsfs_rename(struct uhsfs_idmap *idmap, struct inode *old_dir, struct dentry *old,
+		 struct inode *new_dir, struct dentry *new, unsigned int flags);
 int uhsfs_sync_fs(struct super_block *sb, int wait);
 
 #endif /* UHSFS_RW_H */

@@ -143,6 +143,11 @@ struct uhsfs_inode_info {
 	bool inlined;
 	bool no_inline;
 
+	/* It replaced another one by rename: its next image has the data of that moment (R4b). */
+	bool data_first;
+	/* It was cut to nothing: what follows is written when it is closed. */
+	bool emptied;
+
 	/* Blocks that are promised but not chosen: see delay.c. */
 	struct uhsfs_extent_list delayed;
 	u64 delayed_blocks;

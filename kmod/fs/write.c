@@ -98,8 +98,11 @@ int uhsfs_iomap_write(struct inode *inode, loff_t offset, loff_t length, unsigne
 {
 	int err = map_for_write(inode, offset, length, flags, iomap);
 
-	/* What was given up lately is free after a checkpoint. */
-	if (err == -ENOSPC && !uhsfs_checkpoint(inode->i_sb))
+	/*
+	 * What was given up lately is free after a checkpoint.  A fault has the folio locked,
+	 * which a commit may wait for: see page_mkwrite().
+	 */
+	if (err == -ENOSPC && !(flags & IOMAP_FAULT) && !uhsfs_checkpoint(inode->i_sb))
 		err = map_for_write(inode, offset, length, flags, iomap);
 	return err;
 }
@@ -311,6 +314,22 @@ ssize_t uhsfs_write_iter(struct kiocb *iocb, struct iov_iter *from)
 	return generic_write_sync(iocb, ret);
 }
 
+/* Promise the blocks of a folio that are not there yet. */
+static int promise_folio(struct inode *inode, struct folio *folio)
+{
+	loff_t at = folio_pos(folio);
+	loff_t end = min_t(loff_t, at + folio_size(folio), i_size_read(inode));
+	int err = 0;
+
+	while (!err && at < end) {
+		struct iomap iomap = {};
+
+		err = uhsfs_iomap_write(inode, at, end - at, 0, &iomap);
+		at = iomap.offset + iomap.length;
+	}
+	return err;
+}
+
 static vm_fault_t page_mkwrite(struct vm_fault *vmf)
 {
 	struct inode *inode = file_inode(vmf->vma->vm_file);
@@ -319,6 +338,8 @@ static vm_fault_t page_mkwrite(struct vm_fault *vmf)
 	sb_start_pagefault(inode->i_sb);
 	file_update_time(vmf->vma->vm_file);
 	filemap_invalidate_lock_shared(inode->i_mapping);
+	/* Here a checkpoint may make room; what fails fails again below. */
+	promise_folio(inode, page_folio(vmf->page));
 	ret = iomap_page_mkwrite(vmf, &uhsfs_iomap_ops);
 	filemap_invalidate_unlock_shared(inode->i_mapping);
 	sb_end_pagefault(inode->i_sb);
@@ -451,6 +472,8 @@ int uhsfs_setattr(struct uhsfs_idmap *idmap, struct dentry *dentry, struct iattr
 	if (attr->ia_valid & ATTR_MODE && has_acl(inode))
 		return -EOPNOTSUPP;
 	if (attr->ia_valid & ATTR_SIZE && attr->ia_size != i_size_read(inode)) {
+		if (!attr->ia_size)
+			WRITE_ONCE(uhsfs_i(inode)->emptied, true);
 		err = set_size(inode, attr->ia_size);
 		if (err)
 			return err;
