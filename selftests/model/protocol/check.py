@@ -31,7 +31,7 @@ OPS = [('create', 0, 't'), ('create', 0, 't', True), ('create', 0, 'a'), ('creat
        ('rename', 0, 't', 0, 'q'), ('rename', 0, 'p', N, 'p'), ('rename', 0, 't', 0, 'p'),
        ('exchange', 0, 'a', 0, 'b'), ('exchange', 0, 't', 0, 'a'), ('exchange', 0, 'a', 0, 't'), ('exchange', 0, 'a', 3, 'c'),
        ('exchange', 0, 'p', 0, 'q'), ('exchange', 0, 'a', 0, 'p'),
-       ('whiteout', 0, 'a', 0, 't'), ('whiteout', 0, 'a', 0, 'b'),
+       ('whiteout', 0, 'a', 0, 't'), ('whiteout', 0, 'a', 0, 'b'), ('whiteout', 0, 'p', 0, 't'), ('whiteout', 0, 'p', 4, 'p'), ('whiteout', 0, 'p', 0, 'q'),
        ('append', 0, 'a'), ('append', 0, 't'), ('append', 0, 't', True), ('append', 0, 'b', True), ('over', 0, 'a'),
        ('trunc', 0, 'a', 0), ('trunc', 0, 'a', 1), ('trunc', 0, 'a', 2),
        ('fsync', 0, 'a'), ('fsync', 0, 'b'), ('fsync', 0, 't'), ('fsync', 4, 'c'), ('fsync', N, 'x'), ('fsyncdir', 0), ('fsyncdir', 3), ('fsyncdir', 4),

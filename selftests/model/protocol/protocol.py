@@ -246,7 +246,7 @@ class World:
         k, k2 = self.key(p, n), self.key(p2, n2)
         s, v = self.get(k), self.bind.get(k2, (None,))[0]
         isdir = self.cur[s].kind == 'd'
-        if k == k2 or v == s or (isdir and self.below(p2, s)) or (whiteout and isdir):
+        if k == k2 or v == s or (isdir and self.below(p2, s)):
             raise Invalid
         if v is not None:
             if (self.cur[v].kind == 'd') != isdir or (isdir and not self.empty(v)):
