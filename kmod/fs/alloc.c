@@ -96,9 +96,7 @@ static struct uhsfs_group *get_group(struct super_block *sb, u64 number)
 		if (IS_ERR(group))
 			return group;
 	}
-	group = kzalloc(sizeof(*group), GFP_NOFS);
-	if (!group)
-		return ERR_PTR(-ENOMEM);
+	group = kzalloc(sizeof(*group), GFP_NOFS | __GFP_NOFAIL);
 	group->number = number;
 	if (number < super->groups_used) {
 		for (u32 half = 0; !err && half < UHSFS_GROUP_MAPS; half++)
@@ -112,7 +110,7 @@ static struct uhsfs_group *get_group(struct super_block *sb, u64 number)
 		group->dirty = true;
 	}
 	if (!err)
-		err = xa_err(xa_store(&rw->groups, number, group, GFP_NOFS));
+		err = xa_err(xa_store(&rw->groups, number, group, GFP_NOFS | __GFP_NOFAIL));
 	if (err) {
 		kfree(group);
 		return ERR_PTR(err);

@@ -28,7 +28,7 @@ const struct address_space_operations uhsfs_meta_aops = {
 void uhsfs_meta_mapping(struct address_space *mapping)
 {
 	mapping->a_ops = &uhsfs_meta_aops;
-	mapping_set_gfp_mask(mapping, GFP_NOFS);
+	mapping_set_gfp_mask(mapping, GFP_NOFS | __GFP_NOFAIL);
 }
 
 struct inode *uhsfs_internal_inode(struct super_block *sb)

@@ -483,27 +483,24 @@ void uhsfs_write_images(struct list_head *images, struct uhsfs_writes *writes)
 }
 
 /* What the slot may say once the new buckets are on the device. */
-static int prepare_publishing(struct inode *dir)
+static void prepare_publishing(struct inode *dir)
 {
 	struct uhsfs_inode_info *info = uhsfs_i(dir);
 	struct uhsfs_extent *copy;
 
 	if (!info->list_loaded)
-		return 0;
+		return;
 	if (info->pub && info->pub_count == info->list.count &&
 	    !memcmp(info->pub, info->list.extent, info->pub_count * sizeof(*info->pub)) &&
 	    info->published.buckets == info->dir.buckets &&
 	    info->published.overflow == info->dir.overflow)
-		return 0;
-	copy = kvmalloc_array(info->list.count + 1, sizeof(*copy), GFP_NOFS);
-	if (!copy)
-		return -ENOMEM;
+		return;
+	copy = kvmalloc_array(info->list.count + 1, sizeof(*copy), GFP_NOFS | __GFP_NOFAIL);
 	memcpy(copy, info->list.extent, info->list.count * sizeof(*copy));
 	kvfree(info->pubbing);
 	info->pubbing = copy;
 	info->pubbing_count = info->list.count;
 	info->publishing = info->dir;
-	return 0;
 }
 
 /* Images of all dirty buckets; uhsfs_publish() when the fresh ones are durable. */
@@ -512,16 +509,14 @@ int uhsfs_snapshot_buckets(struct inode *dir, struct uhsfs_bucket_images *images
 	struct uhsfs_inode_info *info = uhsfs_i(dir);
 	struct folio *folio;
 	unsigned long logical;
-	int err;
+	int err = 0;
 
 	down_write(&info->lock);
-	err = prepare_publishing(dir);
+	prepare_publishing(dir);
 	xa_for_each(&info->buckets, logical, folio) {
 		bool fresh = xa_get_mark(&info->buckets, logical, XA_MARK_0);
 		struct image *image;
 
-		if (err)
-			break;
 		image = copy_bucket(dir, logical, folio, fresh);
 		if (IS_ERR(image)) {
 			err = PTR_ERR(image);

@@ -182,24 +182,26 @@ static int put_extents(struct uhsfs_dslot *dslot, struct uhsfs_slot_builder *b,
 
 	if (!changed && root)
 		return uhsfs_slot_put(b, UHSFS_TLV_EXTENT_ROOT, root, sizeof(*root));
-	err = uhsfs_give_up_tree(sb, dslot, inode, root, false, &old);
-	if (err)
-		return err;
-	inode->i_blocks -= (blkcnt_t)old << (UHSFS_BLOCK_SHIFT - SECTOR_SHIFT);
-	if (!count)
-		return 0;
-	if (count * sizeof(*extent) <= uhsfs_slot_room(b))
-		return uhsfs_slot_put(b, UHSFS_TLV_EXTENTS, extent, count * sizeof(*extent));
 	INIT_LIST_HEAD(&building.nodes);
-	uhsfs_etree_init(&etree, uhsfs_geo(sb), &building_ops, &building, inode->i_ino,
-			 inode->i_generation, S_ISDIR(inode->i_mode), NULL);
-	err = uhsfs_etree_load(&etree, extent, count);
-	uhsfs_tree_release(&etree.tree, 0);
-	if (!err) {
-		inode->i_blocks += (blkcnt_t)building.count << (UHSFS_BLOCK_SHIFT - SECTOR_SHIFT);
-		uhsfs_etree_put_root(&etree, &fresh);
-		err = uhsfs_slot_put(b, UHSFS_TLV_EXTENT_ROOT, &fresh, sizeof(fresh));
+	if (count * sizeof(*extent) <= uhsfs_slot_room(b)) {
+		err = count ? uhsfs_slot_put(b, UHSFS_TLV_EXTENTS, extent,
+					     count * sizeof(*extent)) : 0;
+	} else {
+		uhsfs_etree_init(&etree, uhsfs_geo(sb), &building_ops, &building, inode->i_ino,
+				 inode->i_generation, S_ISDIR(inode->i_mode), NULL);
+		err = uhsfs_etree_load(&etree, extent, count);
+		uhsfs_tree_release(&etree.tree, 0);
+		if (!err) {
+			uhsfs_etree_put_root(&etree, &fresh);
+			err = uhsfs_slot_put(b, UHSFS_TLV_EXTENT_ROOT, &fresh, sizeof(fresh));
+		}
 	}
+	/* Only if nothing can fail any more: the next attempt begins with the same. */
+	if (!err)
+		err = uhsfs_give_up_tree(sb, dslot, inode, root, false, &old);
+	if (!err)
+		inode->i_blocks += ((blkcnt_t)building.count - old)
+				   << (UHSFS_BLOCK_SHIFT - SECTOR_SHIFT);
 	finish_building(&building, err ? NULL : writes);
 	return err;
 }
@@ -233,28 +235,28 @@ static int build_names(struct uhsfs_dslot *dslot, struct uhsfs_writes *writes)
 	struct building building = { .sb = sb };
 	struct uhsfs_claim *claims;
 	struct uhsfs_names names;
-	u32 old;
-	int err;
+	u32 old = 0;
+	int err = 0;
 
-	err = uhsfs_give_up_tree(sb, dslot, inode, root, true, &old);
-	if (err)
-		return err;
-	inode->i_blocks -= (blkcnt_t)old << (UHSFS_BLOCK_SHIFT - SECTOR_SHIFT);
-	dslot->names_changed = false;
-	if (dslot->name_count < 2)
-		return 0;
-	claims = further_names(dslot, uhsfs_geo(sb));
 	INIT_LIST_HEAD(&building.nodes);
-	uhsfs_names_init(&names, uhsfs_geo(sb), &building_ops, &building, inode->i_ino,
-			 inode->i_generation, NULL);
-	err = uhsfs_names_load(&names, claims, dslot->name_count - 1);
-	uhsfs_tree_release(&names.tree, 0);
+	if (dslot->name_count > 1) {
+		claims = further_names(dslot, uhsfs_geo(sb));
+		uhsfs_names_init(&names, uhsfs_geo(sb), &building_ops, &building, inode->i_ino,
+				 inode->i_generation, NULL);
+		err = uhsfs_names_load(&names, claims, dslot->name_count - 1);
+		uhsfs_tree_release(&names.tree, 0);
+		if (!err)
+			uhsfs_names_put_root(&names, &dslot->names_root);
+		kvfree(claims);
+	}
+	if (!err)
+		err = uhsfs_give_up_tree(sb, dslot, inode, root, true, &old);
 	if (!err) {
-		inode->i_blocks += (blkcnt_t)building.count << (UHSFS_BLOCK_SHIFT - SECTOR_SHIFT);
-		uhsfs_names_put_root(&names, &dslot->names_root);
+		inode->i_blocks += ((blkcnt_t)building.count - old)
+				   << (UHSFS_BLOCK_SHIFT - SECTOR_SHIFT);
+		dslot->names_changed = false;
 	}
 	finish_building(&building, err ? NULL : writes);
-	kvfree(claims);
 	return err;
 }
 
@@ -389,6 +391,32 @@ static int put_content(struct uhsfs_dslot *dslot, struct uhsfs_slot_builder *b,
 	return err;
 }
 
+static u64 extent_blocks(const struct uhsfs_extent *extent, u32 count)
+{
+	u64 blocks = 0;
+
+	for (u32 i = 0; i < count; i++) {
+		struct uhsfs_ext ext;
+
+		uhsfs_extent_decode(&extent[i], &ext);
+		blocks += ext.len;
+	}
+	return blocks;
+}
+
+/* What the image leads to: of a directory, not buckets that are not on the device yet. */
+static u64 image_blocks(struct inode *inode)
+{
+	const struct uhsfs_inode_info *info = uhsfs_i(inode);
+	u64 blocks = inode->i_blocks >> (UHSFS_BLOCK_SHIFT - SECTOR_SHIFT);
+
+	if (!S_ISDIR(inode->i_mode) || !info->list_loaded)
+		return blocks;
+	return blocks - info->list.scale *
+	       (extent_blocks(info->list.extent, info->list.count) -
+		extent_blocks(info->pub, info->pub_count));
+}
+
 /*
  * info->lock (write) and rw->lock are held.  Blocks of trees are counted while the image
  * is built, so the count is put into the header at the end.
@@ -420,7 +448,7 @@ int uhsfs_compose(struct uhsfs_dslot *dslot, void *image, struct uhsfs_writes *w
 	if (err)
 		return err;
 	((struct uhsfs_slot *)image)->blocks =
-		cpu_to_le64(dslot->inode->i_blocks >> (UHSFS_BLOCK_SHIFT - SECTOR_SHIFT));
+		cpu_to_le64(image_blocks(dslot->inode));
 	uhsfs_slot_finish(&b);
 	return 0;
 }

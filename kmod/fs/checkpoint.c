@@ -10,17 +10,11 @@
  * So buckets on the device contain no operation whose mark is not there (R0), and one that
  * was divided is overwritten only when its directory's slot knows the new one.
  */
-#include <linux/blkdev.h>
 #include <linux/slab.h>
 
 #include "rw.h"
 
 /* ---- phases --------------------------------------------------------------- */
-
-static int flush(struct super_block *sb)
-{
-	return blkdev_issue_flush(sb->s_bdev);
-}
 
 /* The directories with dirty buckets, each with a reference. */
 static struct inode **get_dirs(struct super_block *sb, u32 *count)
@@ -33,13 +27,11 @@ static struct inode **get_dirs(struct super_block *sb, u32 *count)
 	mutex_lock(&rw->lock);
 	xa_for_each(&rw->dirty_dirs, ino, dir)
 		n++;
-	dirs = kvmalloc_array(n + 1, sizeof(*dirs), GFP_NOFS);
+	dirs = kvmalloc_array(n + 1, sizeof(*dirs), GFP_NOFS | __GFP_NOFAIL);
 	*count = 0;
-	if (dirs) {
-		xa_for_each(&rw->dirty_dirs, ino, dir) {
-			ihold(dir);
-			dirs[(*count)++] = dir;
-		}
+	xa_for_each(&rw->dirty_dirs, ino, dir) {
+		ihold(dir);
+		dirs[(*count)++] = dir;
 	}
 	mutex_unlock(&rw->lock);
 	return dirs;
@@ -55,7 +47,7 @@ static int write_images(struct super_block *sb, struct list_head *images)
 	uhsfs_writes_start(&writes, sb);
 	uhsfs_write_images(images, &writes);
 	err = uhsfs_writes_wait(&writes);
-	return err ?: flush(sb);
+	return err ?: uhsfs_flush(sb);
 }
 
 static void release_dirs(struct super_block *sb, struct inode **dirs, u32 count, bool durable)
@@ -112,8 +104,6 @@ static int begin(struct super_block *sb, struct inode ***dirs, u32 *count,
 	err = uhsfs_open_epoch(sb);
 	mutex_unlock(&rw->lock);
 	*dirs = get_dirs(sb, count);
-	if (!*dirs)
-		err = err ?: -ENOMEM;
 	for (u32 i = 0; !err && i < *count; i++)
 		err = uhsfs_snapshot_buckets((*dirs)[i], images);
 	if (!err) {
@@ -124,7 +114,7 @@ static int begin(struct super_block *sb, struct inode ***dirs, u32 *count,
 	up_write(&rw->gate);
 	wait = uhsfs_writes_wait(&writes);
 	err = err ?: wait;
-	err = err ?: flush(sb);
+	err = err ?: uhsfs_flush(sb);
 	if (!err) {
 		mutex_lock(&rw->lock);
 		uhsfs_marks_durable(sb);
@@ -149,7 +139,7 @@ static int phases(struct super_block *sb, struct inode **dirs, u32 count,
 		uhsfs_discard_given_up(sb);
 	err = err ?: write_images(sb, &images->old);
 	err = err ?: write_space(sb);
-	err = err ?: flush(sb);
+	err = err ?: uhsfs_flush(sb);
 	if (err)
 		return err;
 	mutex_lock(&rw->lock);
@@ -232,9 +222,12 @@ static void work(struct work_struct *work)
 		done = !uhsfs_checkpoint(sb);
 		sb_end_intwrite(sb);
 	}
-	WRITE_ONCE(rw->hurry, false);
+	/* Under the lock, so that who asks for it now is not put off. */
+	mutex_lock(&rw->lock);
+	rw->hurry = done && is_due(rw);
 	if (!sb_rdonly(sb))
-		come_back(sb, done && is_due(rw));
+		come_back(sb, rw->hurry);
+	mutex_unlock(&rw->lock);
 }
 
 void uhsfs_hurry(struct super_block *sb)
@@ -244,7 +237,7 @@ void uhsfs_hurry(struct super_block *sb)
 	lockdep_assert_held(&rw->lock);
 	if (rw->hurry || rw->recovering || !is_due(rw))
 		return;
-	WRITE_ONCE(rw->hurry, true);
+	rw->hurry = true;
 	come_back(sb, true);
 }
 
@@ -288,8 +281,6 @@ static void free_rw(struct super_block *sb)
 {
 	struct uhsfs_rw *rw = uhsfs_rw(sb);
 
-	/* An inode that went last may have asked for it. */
-	cancel_delayed_work_sync(&rw->work);
 	uhsfs_free_discards(sb);
 	uhsfs_free_marks(sb);
 	uhsfs_free_tables(sb);
@@ -354,7 +345,8 @@ int uhsfs_rw_remount(struct super_block *sb, bool readonly)
 	if (!readonly && rw->failed)
 		return -EROFS;
 	if (!readonly) {
-		come_back(sb, false);
+		if (sb_rdonly(sb))
+			come_back(sb, false);
 		return 0;
 	}
 	if (sb_rdonly(sb))
@@ -388,6 +380,8 @@ void uhsfs_rw_stop(struct super_block *sb)
 	/* An inode that goes with a checkpoint may leave a FREE slot to write. */
 	for (int i = 0; i < 4 && !rw->failed && uhsfs_needs_checkpoint(sb); i++)
 		uhsfs_checkpoint(sb);
+	/* An inode that went last may have asked for another one. */
+	cancel_delayed_work_sync(&rw->work);
 	uhsfs_drop_dslots(sb);
 	free_rw(sb);
 }

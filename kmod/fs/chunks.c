@@ -68,16 +68,15 @@ static struct uhsfs_table *get_table(struct super_block *sb, u64 chunk, u32 *ind
 	table = xa_load(&rw->tables, place.first);
 	if (table)
 		return table;
-	table = kzalloc(sizeof(*table), GFP_NOFS);
-	if (!table)
-		return ERR_PTR(-ENOMEM);
+	table = kzalloc(sizeof(*table), GFP_NOFS | __GFP_NOFAIL);
 	table->first = place.first;
 	table->home = place.home;
 	table->next = 2;
 	if (place.first < sbi->super.chunks_used)
 		err = load_table(sb, table, place.first);
 	if (!err)
-		err = xa_err(xa_store(&rw->tables, place.first, table, GFP_NOFS));
+		err = xa_err(xa_store(&rw->tables, place.first, table,
+				       GFP_NOFS | __GFP_NOFAIL));
 	if (err) {
 		kfree(table);
 		return ERR_PTR(err);

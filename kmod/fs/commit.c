@@ -44,7 +44,10 @@ struct commit {
 	struct list_head unpin;
 	struct list_head held;		/* inodes of this round, by `held`, with references */
 	struct uhsfs_writes before;
+	struct page *scratch;		/* an image that is being built */
 	u32 count;			/* blocks */
+	u32 images;			/* of this round */
+	bool flushed;			/* the device, since the commit began */
 };
 
 void uhsfs_rw_fail(struct super_block *sb, const char *what, int err)
@@ -191,6 +194,7 @@ static int try_slot(struct commit *commit, struct uhsfs_dslot *dslot)
 	struct waiting waiting = { .commit = commit };
 	const struct uhsfs_order_visitor visitor = { .wait = wait_for_slot, .ctx = &waiting };
 	struct slot_block *block;
+	bool names_changed;
 	void *image;
 	int err;
 
@@ -208,12 +212,21 @@ static int try_slot(struct commit *commit, struct uhsfs_dslot *dslot)
 	block = get_block(commit, dslot->ino);
 	if (IS_ERR(block))
 		return PTR_ERR(block);
-	image = page_address(block->page) + uhsfs_slot_offset(geo, dslot->ino);
+	image = page_address(commit->scratch);
+	names_changed = dslot->names_changed;
 	err = uhsfs_compose(dslot, image, &commit->before);
+	/* Nodes that this round gives up are free after it.  What was built cannot be undone. */
+	if (err == -ENOSPC && commit->images && dslot->names_changed == names_changed) {
+		want(commit, dslot);
+		return -EAGAIN;
+	}
 	if (!err)
 		err = adopt(dslot, sb, image, block->home);
 	if (err)
 		return err;
+	memcpy(page_address(block->page) + uhsfs_slot_offset(geo, dslot->ino), image,
+	       geo->slot_size);
+	commit->images++;
 	dslot->writing = dslot->order.changed;
 	list_add_tail(&dslot->batch, &commit->written);
 	return 0;
@@ -318,9 +331,10 @@ static int write_blocks(struct commit *commit)
 	struct slot_block *block;
 	int err;
 
-	err = blkdev_issue_flush(sb->s_bdev);
+	err = uhsfs_flush(sb);
 	if (err)
 		return err;
+	commit->flushed = true;
 	uhsfs_writes_start(&writes, sb);
 	list_for_each_entry(block, &commit->blocks, list) {
 		struct seal_block seal = { .sb = sb };
@@ -379,6 +393,7 @@ static void end_round(struct commit *commit)
 	}
 	INIT_LIST_HEAD(&commit->blocks);
 	commit->count = 0;
+	commit->images = 0;
 	/* After a failure. */
 	list_for_each_entry_safe(dslot, more, &commit->written, batch) {
 		list_del_init(&dslot->batch);
@@ -401,6 +416,8 @@ static int one_round(struct commit *commit)
 	uhsfs_writes_start(&commit->before, commit->sb);
 	while (!err && left--)
 		err = try_next(commit);
+	if (err == -EAGAIN)
+		err = 0;
 	if (!err && commit->count)
 		write_before(commit);
 	wait = uhsfs_writes_wait(&commit->before);
@@ -447,6 +464,7 @@ static int run(struct commit *commit)
 	u32 idle = 0;
 
 	lockdep_assert_held(&rw->commit_lock);
+	commit->scratch = uhsfs_image_page();
 	while (!err && !list_empty(&commit->wanted)) {
 		u64 before = rw->commits;
 		u32 wanted = wanted_count(commit);
@@ -464,6 +482,7 @@ static int run(struct commit *commit)
 				err = -EDEADLK;
 		}
 	}
+	__free_page(commit->scratch);
 	if (err) {
 		drop_wanted(commit);
 		uhsfs_rw_fail(sb, "a commit", err);
@@ -517,15 +536,22 @@ static void pick(struct commit *commit, struct list_head *served)
 	}
 }
 
-/* They may be gone when commit_lock is let go of. */
-static void tell(struct list_head *served, int err)
+/*
+ * Run, and tell who asked; they may be gone when commit_lock is let go of.  The slot may
+ * have been written by the commit before, and data in place after the flush of that one.
+ */
+static int run_for(struct commit *commit, struct list_head *served)
 {
+	int err = run(commit);
 	struct request *request;
 
+	if (!err && !commit->flushed && !list_empty(served))
+		err = uhsfs_flush(commit->sb);
 	list_for_each_entry(request, served, list) {
 		request->err = err;
 		request->served = true;
 	}
+	return err;
 }
 
 static void serve(struct super_block *sb)
@@ -533,14 +559,12 @@ static void serve(struct super_block *sb)
 	struct uhsfs_rw *rw = uhsfs_rw(sb);
 	struct commit commit;
 	LIST_HEAD(served);
-	int err;
 
 	start(&commit, sb);
 	mutex_lock(&rw->lock);
 	pick(&commit, &served);
 	mutex_unlock(&rw->lock);
-	err = run(&commit);
-	tell(&served, err);
+	run_for(&commit, &served);
 }
 
 static int commit_one(struct super_block *sb, u64 ino, bool entries)
@@ -575,7 +599,6 @@ int uhsfs_commit_all(struct super_block *sb)
 	struct uhsfs_dslot *dslot;
 	struct commit commit;
 	LIST_HEAD(served);
-	int err;
 
 	start(&commit, sb);
 	mutex_lock(&rw->lock);
@@ -583,7 +606,5 @@ int uhsfs_commit_all(struct super_block *sb)
 		want(&commit, dslot);
 	pick(&commit, &served);
 	mutex_unlock(&rw->lock);
-	err = run(&commit);
-	tell(&served, err);
-	return err;
+	return run_for(&commit, &served);
 }

@@ -153,7 +153,7 @@ void uhsfs_undelay(struct inode *inode, u64 logical, u64 len)
 }
 
 /* Writeback: blocks for the promises from `logical` on. */
-int uhsfs_take_delayed(struct inode *inode, u64 logical, struct uhsfs_ext *ext)
+int uhsfs_take_delayed(struct inode *inode, u64 logical, u64 want, struct uhsfs_ext *ext)
 {
 	u64 len;
 	int err;
@@ -163,7 +163,7 @@ int uhsfs_take_delayed(struct inode *inode, u64 logical, struct uhsfs_ext *ext)
 	err = uhsfs_room_in(inode, &uhsfs_i(inode)->delayed, 1);
 	if (err)
 		return err;
-	err = take(inode, logical, min_t(u64, len, TAKE_MAX), true, ext);
+	err = take(inode, logical, min3(len, want, (u64)TAKE_MAX), true, ext);
 	if (!err)
 		forget(inode, ext->logical, ext->len);
 	return err;

@@ -28,9 +28,8 @@ struct uhsfs_dslot *uhsfs_dslot_get(struct inode *inode)
 		dslot->inode = inode;
 		return dslot;
 	}
-	dslot = kzalloc(sizeof(*dslot), GFP_NOFS);
-	if (!dslot)
-		return ERR_PTR(-ENOMEM);
+	/* What was changed must be written. */
+	dslot = kzalloc(sizeof(*dslot), GFP_NOFS | __GFP_NOFAIL);
 	uhsfs_order_slot_init(&dslot->order);
 	/* What was before is durable. */
 	dslot->order.changed = uhsfs_seq_make(rw->epoch, rw->counter);
@@ -46,7 +45,7 @@ struct uhsfs_dslot *uhsfs_dslot_get(struct inode *inode)
 	INIT_LIST_HEAD(&dslot->list);
 	INIT_LIST_HEAD(&dslot->given_up);
 	INIT_LIST_HEAD(&dslot->batch);
-	err = xa_err(xa_store(&rw->dslots, dslot->ino, dslot, GFP_NOFS));
+	err = xa_err(xa_store(&rw->dslots, dslot->ino, dslot, GFP_NOFS | __GFP_NOFAIL));
 	if (err) {
 		kfree(dslot);
 		return ERR_PTR(err);

@@ -40,15 +40,14 @@ static struct uhsfs_marks *get_marks(struct super_block *sb, u64 chunk, u32 *bit
 	marks = xa_load(&rw->marks[which], place.first);
 	if (marks)
 		return marks;
-	marks = kzalloc(sizeof(*marks), GFP_NOFS);
-	if (!marks)
-		return ERR_PTR(-ENOMEM);
+	marks = kzalloc(sizeof(*marks), GFP_NOFS | __GFP_NOFAIL);
 	marks->first = place.first;
 	marks->home = place.home;
 	/* A retired map is overwritten as any home is: one copy stays valid. */
 	err = uhsfs_map_next_copy(sb, chunk, which, &marks->next);
 	if (!err)
-		err = xa_err(xa_store(&rw->marks[which], place.first, marks, GFP_NOFS));
+		err = xa_err(xa_store(&rw->marks[which], place.first, marks,
+				       GFP_NOFS | __GFP_NOFAIL));
 	if (err) {
 		kfree(marks);
 		return ERR_PTR(err);
@@ -163,7 +162,6 @@ int uhsfs_open_epoch(struct super_block *sb)
 	lockdep_assert_held(&rw->lock);
 	rw->epoch++;
 	rw->counter = 0;
-	rw->marked = 0;
 	rw->changed = false;
 	/* Recovery's marks go to the newest map that is live, up to its end. */
 	if (rw->recovering)
@@ -177,6 +175,9 @@ int uhsfs_open_epoch(struct super_block *sb)
 		if (!dslot->order.names && !dslot->free && !err)
 			err = uhsfs_mark(sb, ino);
 	}
+	/* Orphans that stay are no change, and not what makes recovery long. */
+	rw->changed = false;
+	rw->marked = 0;
 	return err;
 }
 
@@ -299,7 +300,7 @@ int uhsfs_write_super(struct super_block *sb, u32 epoch)
 	mutex_unlock(&rw->lock);
 	uhsfs_super_encode(super, block, page_address(page));
 	kvfree(super);
-	err = blkdev_issue_flush(sb->s_bdev);
+	err = uhsfs_flush(sb);
 	if (err) {
 		__free_page(page);
 		return err;

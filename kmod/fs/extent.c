@@ -45,13 +45,17 @@ int uhsfs_extent_lookup(struct inode *inode, u64 logical, struct uhsfs_ext *ext,
 	return uhsfs_list_lookup(&list, logical, ext, len);
 }
 
-/* Data in the slot, for who asks what there is: it is not read in this way. */
-static void map_inline(struct inode *inode, struct iomap *iomap)
+/*
+ * Data in the slot, for who asks what there is.  It is not read in this way, but by a fault
+ * that came before the data: then all of the copy is there to be read.
+ */
+static void map_inline(struct inode *inode, unsigned int flags, struct iomap *iomap)
 {
 	iomap->type = IOMAP_INLINE;
 	iomap->addr = IOMAP_NULL_ADDR;
 	iomap->offset = 0;
-	iomap->length = uhsfs_i(inode)->disk_size;
+	iomap->length = flags & IOMAP_REPORT ? READ_ONCE(uhsfs_i(inode)->disk_size) :
+					       uhsfs_geo(inode->i_sb)->slot_size;
 	iomap->inline_data = uhsfs_i(inode)->inline_copy;
 }
 
@@ -104,7 +108,7 @@ static int iomap_begin(struct inode *inode, loff_t offset, loff_t length, unsign
 	iomap->bdev = inode->i_sb->s_bdev;
 	iomap->flags = 0;
 	if (READ_ONCE(uhsfs_i(inode)->inlined) && offset < READ_ONCE(uhsfs_i(inode)->disk_size)) {
-		map_inline(inode, iomap);
+		map_inline(inode, flags, iomap);
 		return 0;
 	}
 	return map_blocks(inode, offset, length, flags, iomap);

@@ -139,6 +139,15 @@ void uhsfs_write_home(struct uhsfs_writes *writes, struct page *page, u64 home, 
 	uhsfs_write_block(writes, page, block, flags);
 }
 
+int uhsfs_flush(struct super_block *sb)
+{
+	int err = blkdev_issue_flush(sb->s_bdev);
+
+	if (err)
+		uhsfs_rw_fail(sb, "a flush of the device", err);
+	return err;
+}
+
 u8 uhsfs_next_copy(struct super_block *sb, u8 written)
 {
 	/* Both were written: copy 0 counts among equals. */

@@ -146,28 +146,42 @@ static void update_page(struct inode *inode)
 	folio_put(folio);
 }
 
-/* The file becomes, or stays, one in the slot, and this its content. */
-static int change(struct inode *inode, loff_t size, const void *data, loff_t at, size_t len)
+static int alloc_copy(struct inode *inode)
 {
 	struct uhsfs_inode_info *info = uhsfs_i(inode);
 
-	if (!info->inline_copy) {
+	if (!info->inline_copy)
 		info->inline_copy = kmalloc(uhsfs_geo(inode->i_sb)->slot_size, GFP_KERNEL_ACCOUNT);
-		if (!info->inline_copy)
-			return -ENOMEM;
-	}
-	down_write(&info->lock);
-	/* Behind the end there are zeros, now and later. */
-	if (!info->inlined)
-		info->disk_size = 0;
+	return info->inline_copy ? 0 : -ENOMEM;
+}
+
+/* The copy gets a size; behind the old end there are zeros.  info->lock is held. */
+static void resize(struct uhsfs_inode_info *info, u32 size)
+{
 	if (size > info->disk_size)
 		memset(info->inline_copy + info->disk_size, 0, size - info->disk_size);
-	memcpy(info->inline_copy + at, data, len);
+	info->disk_size = size;
 	WRITE_ONCE(info->inlined, size > 0);
 	WRITE_ONCE(info->list_loaded, !size);
-	info->disk_size = size;
-	i_size_write(inode, size);
+}
+
+static int put_bytes(struct inode *inode, const void *data, u32 at, u32 len)
+{
+	struct uhsfs_inode_info *info = uhsfs_i(inode);
+	loff_t size = max_t(loff_t, i_size_read(inode), at + len);
+	int err = alloc_copy(inode);
+
+	if (err)
+		return err;
+	down_write(&info->lock);
+	if (!info->inlined)
+		info->disk_size = 0;
+	resize(info, size);
+	memcpy(info->inline_copy + at, data, len);
 	up_write(&info->lock);
+	/* Nobody reads what is behind the old end before the page has it. */
+	update_page(inode);
+	i_size_write(inode, size);
 	return 0;
 }
 
@@ -186,12 +200,10 @@ ssize_t uhsfs_write_inline(struct kiocb *iocb, struct iov_iter *from)
 	if (!data)
 		return -ENOMEM;
 	len = copy_from_iter(data, len, from);
-	err = len ? change(inode, max_t(loff_t, i_size_read(inode), at + len), data, at, len) :
-		    -EFAULT;
+	err = len ? put_bytes(inode, data, at, len) : -EFAULT;
 	kfree(data);
 	if (err)
 		return err;
-	update_page(inode);
 	inode_inc_iversion(inode);
 	err = uhsfs_touch(inode);
 	if (err)
@@ -200,16 +212,26 @@ ssize_t uhsfs_write_inline(struct kiocb *iocb, struct iov_iter *from)
 	return len;
 }
 
+/* Also of a file that may be mapped: page_mkwrite() is kept out. */
 int uhsfs_truncate_inline(struct inode *inode, loff_t size)
 {
-	int err;
+	struct uhsfs_inode_info *info = uhsfs_i(inode);
+	bool done;
 
-	if (!uhsfs_i(inode)->inlined || !fits(inode, size))
+	if (!READ_ONCE(info->inlined) || size > uhsfs_inline_max(inode))
 		return -EFBIG;
-	err = change(inode, size, NULL, 0, 0);
-	if (err)
-		return err;
-	update_page(inode);
-	truncate_pagecache(inode, size);
-	return uhsfs_touch(inode);
+	filemap_invalidate_lock(inode->i_mapping);
+	down_write(&info->lock);
+	done = info->inlined;
+	if (done) {
+		resize(info, size);
+		i_size_write(inode, size);
+	}
+	up_write(&info->lock);
+	if (done) {
+		update_page(inode);
+		truncate_pagecache(inode, size);
+	}
+	filemap_invalidate_unlock(inode->i_mapping);
+	return done ? uhsfs_touch(inode) : -EFBIG;
 }

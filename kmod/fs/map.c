@@ -29,9 +29,8 @@ int uhsfs_room_in(struct inode *inode, struct uhsfs_extent_list *list, u32 more)
 
 	if (list->count + more <= list->capacity)
 		return 0;
-	extent = kvmalloc_array(room, sizeof(*extent), GFP_NOFS);
-	if (!extent)
-		return -ENOMEM;
+	/* Data that was written must find its way into the list. */
+	extent = kvmalloc_array(room, sizeof(*extent), GFP_NOFS | __GFP_NOFAIL);
 	if (list->count)
 		memcpy(extent, list->extent, list->count * sizeof(*extent));
 	kvfree(list->extent);

@@ -276,6 +276,24 @@ int uhsfs_drop_intent(struct inode *inode)
 	return uhsfs_touch(inode);
 }
 
+/*
+ * Links of an inode are what its dslot says, also for the next one: a commit may drop this
+ * one at any time.  What moves or is exchanged keeps its number.
+ */
+static void count_links(const struct operation *o, u32 i)
+{
+	const struct uhsfs_name_step *step = &o->step[i];
+
+	if (step->kind == UHSFS_ORDER_UNLINK || step->kind == UHSFS_ORDER_REPLACED) {
+		if (S_ISDIR(step->inode->i_mode))
+			clear_nlink(step->inode);
+		else
+			drop_nlink(step->inode);
+	} else if (claims(step) && !step->born && o->count == 1) {
+		inc_nlink(step->inode);
+	}
+}
+
 /* The operation has happened: names of inodes, and what refers to whom. */
 static void settle(struct operation *o, u64 op)
 {
@@ -291,6 +309,7 @@ static void settle(struct operation *o, u64 op)
 			add_own(o, i, op);
 		else if (o->step[i].kind == UHSFS_ORDER_INTENT)
 			set_intent(o, i, op);
+		count_links(o, i);
 		o->dslot[i]->name_seq_max = op;
 		uhsfs_touch_locked(o->sb, o->dslot[i], op);
 		uhsfs_touch_locked(o->sb, o->parent[i], op);
@@ -336,19 +355,6 @@ static int change_once(struct operation *o)
 	while (count)
 		iput(unpinned[--count]);
 	return err;
-}
-
-bool uhsfs_has_names(struct inode *inode)
-{
-	struct uhsfs_rw *rw = uhsfs_rw(inode->i_sb);
-	struct uhsfs_dslot *dslot;
-	bool has;
-
-	mutex_lock(&rw->lock);
-	dslot = uhsfs_dslot_find(inode->i_sb, inode->i_ino);
-	has = dslot && dslot->order.names;
-	mutex_unlock(&rw->lock);
-	return has;
 }
 
 static int load_names(const struct operation *o)

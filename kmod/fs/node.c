@@ -44,9 +44,7 @@ static int keep(struct uhsfs_nodes *nodes, struct folio *folio)
 	struct uhsfs_node_batch *batch = nodes->batch;
 
 	if (!batch || batch->count == BATCH) {
-		batch = kzalloc(sizeof(*batch), GFP_NOFS);
-		if (!batch)
-			return -ENOMEM;
+		batch = kzalloc(sizeof(*batch), GFP_NOFS | __GFP_NOFAIL);
 		batch->next = nodes->batch;
 		nodes->batch = batch;
 	}

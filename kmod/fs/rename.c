@@ -121,7 +121,6 @@ int uhsfs_link(struct dentry *old, struct inode *dir, struct dentry *dentry)
 					       inode->i_generation);
 	}
 	if (!err) {
-		inc_nlink(inode);
 		uhsfs_names_changed(dir, inode);
 		ihold(inode);
 	}
@@ -131,7 +130,7 @@ int uhsfs_link(struct dentry *old, struct inode *dir, struct dentry *dentry)
 	return err;
 }
 
-/* An inode loses a name that nobody has then. */
+/* An inode loses a name that nobody has then: its number of links changes with it. */
 static int leave(struct inode *dir, struct dentry *dentry)
 {
 	struct inode *inode = d_inode(dentry);
@@ -162,10 +161,8 @@ int uhsfs_unlink(struct inode *dir, struct dentry *dentry)
 		return err;
 	down_read(&rw->gate);
 	err = leave(dir, dentry);
-	if (!err) {
-		drop_nlink(inode);
+	if (!err)
 		uhsfs_names_changed(dir, inode);
-	}
 	up_read(&rw->gate);
 	return err;
 }
@@ -188,7 +185,6 @@ int uhsfs_rmdir(struct inode *dir, struct dentry *dentry)
 	down_read(&rw->gate);
 	err = leave(dir, dentry);
 	if (!err) {
-		clear_nlink(inode);
 		drop_nlink(dir);
 		uhsfs_names_changed(dir, inode);
 		uhsfs_forget_dir(inode);
@@ -209,6 +205,7 @@ struct renaming {
 	const struct qstr *new;
 	struct inode *victim;	/* or NULL; of an exchange: the other one */
 	struct inode *whiteout;	/* takes the old name; or NULL */
+	bool changed;		/* the names are, durably or not */
 };
 
 static int insert(struct inode *dir, const struct qstr *name, struct inode *inode)
@@ -313,11 +310,8 @@ static void after_rename(struct renaming *r)
 	if (r->victim) {
 		take_out(r->new_dir, r->new, r->victim);
 		if (dir) {
-			clear_nlink(r->victim);
 			drop_nlink(r->new_dir);
 			uhsfs_forget_dir(r->victim);
-		} else {
-			drop_nlink(r->victim);
 		}
 		uhsfs_names_changed(r->new_dir, r->victim);
 	}
@@ -340,6 +334,7 @@ static int change_entries_and_names(struct renaming *r)
 	if (!err)
 		err = uhsfs_change_names(r->sb, step, rename_steps(r, step));
 	if (!err) {
+		r->changed = true;
 		after_rename(r);
 		return 0;
 	}
@@ -479,7 +474,7 @@ static int rename_with(struct uhsfs_idmap *idmap, struct renaming *r, unsigned i
 	if (!r->whiteout)
 		return err;
 	/* Once it has its name it stays, even if it could not be made durable. */
-	if (err && !uhsfs_has_names(r->whiteout)) {
+	if (!r->changed) {
 		uhsfs_abandon(r->whiteout);
 	} else {
 		unlock_new_inode(r->whiteout);

@@ -212,6 +212,12 @@ void uhsfs_write_home(struct uhsfs_writes *writes, struct page *page, u64 home, 
 		      blk_opf_t flags, void (*seal)(struct page *page, u64 block, void *ctx),
 		      void *ctx);
 
+/*
+ * Make durable what was written.  What a flush that failed leaves behind nobody knows:
+ * nothing is written any more then.
+ */
+int uhsfs_flush(struct super_block *sb);
+
 /* The copy to write after one that was chosen or written and is durable now. */
 u8 uhsfs_next_copy(struct super_block *sb, u8 written);
 
@@ -362,8 +368,8 @@ bool uhsfs_delayed_lookup(struct inode *inode, u64 logical, u64 *len);
 /* Take back what was promised in a range. */
 void uhsfs_undelay(struct inode *inode, u64 logical, u64 len);
 
-/* Keep promises from `logical` on: unwritten blocks.  -ENODATA: none was made. */
-int uhsfs_take_delayed(struct inode *inode, u64 logical, struct uhsfs_ext *ext);
+/* Keep 1 to `want` promises from `logical` on: unwritten blocks.  -ENODATA: none was made. */
+int uhsfs_take_delayed(struct inode *inode, u64 logical, u64 want, struct uhsfs_ext *ext);
 
 /* ---- inline.c ------------------------------------------------------------- */
 
@@ -412,14 +418,12 @@ struct uhsfs_name_step {
 /*
  * An operation: departures, then claims, then INTENT and PEER.  The caller has references
  * to the inodes, their i_rwsem where names change, and the gate, which may be let go of and
- * taken again.
+ * taken again.  i_nlink of inodes that gain or lose names follows, not that of directories
+ * they are in.
  */
 int uhsfs_change_names(struct super_block *sb, const struct uhsfs_name_step *steps, u32 count);
 void uhsfs_remove_own(struct uhsfs_dslot *dslot, struct uhsfs_own_name *own);
 int uhsfs_drop_intent(struct inode *inode);
-
-/* A new inode: did it get its name? */
-bool uhsfs_has_names(struct inode *inode);
 
 /* ---- evict.c -------------------------------------------------------------- */
 

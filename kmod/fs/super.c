@@ -375,8 +375,11 @@ static int fill_super(struct super_block *sb, struct fs_context *fc)
 	if (!err)
 		err = uhsfs_sysfs_add(sb);
 	/* put_super() is called only with a root. */
-	if (err && !sb->s_root)
+	if (err && !sb->s_root) {
+		if (sbi->rw)
+			uhsfs_rw_stop(sb);
 		put_internal(sbi);
+	}
 	return err;
 }
 

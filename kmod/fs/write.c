@@ -7,7 +7,6 @@
  * an image may say follows (R1).  fsync then commits the slot behind a flush.  Small files
  * have none of this: their data is in the slot (inline.c).
  */
-#include <linux/blkdev.h>
 #include <linux/iomap.h>
 #include <linux/iversion.h>
 #include <linux/mm.h>
@@ -133,14 +132,22 @@ int uhsfs_write_end(struct inode *inode, loff_t offset, ssize_t written, unsigne
 
 /* ---- writeback ------------------------------------------------------------ */
 
-/* 1: the blocks that were promised; 0: nothing was. */
+/* 1: blocks for what was promised; 0: nothing was. */
 static int keep_promise(struct inode *inode, u64 logical, struct uhsfs_ext *ext, u64 *len)
 {
 	struct uhsfs_inode_info *info = uhsfs_i(inode);
-	int err;
+	u64 end = ((u64)i_size_read(inode) + UHSFS_BLOCK_SIZE - 1) >> UHSFS_BLOCK_SHIFT;
+	int found, err;
 
 	down_write(&info->lock);
-	err = uhsfs_take_delayed(inode, logical, ext);
+	/* Another writeback may have taken the whole promise in the meantime. */
+	found = uhsfs_extent_lookup(inode, logical, ext, len);
+	if (found) {
+		up_write(&info->lock);
+		return found;
+	}
+	/* Not what a write behind it is only about to use. */
+	err = uhsfs_take_delayed(inode, logical, end > logical ? end - logical : 1, ext);
 	up_write(&info->lock);
 	if (err)
 		return err == -ENODATA ? 0 : err;
@@ -249,8 +256,20 @@ static int prepare_ioend(struct iomap_ioend *ioend, int status)
 
 UHSFS_MAP_BLOCKS(map_blocks)
 
+/* It cannot be written, which fsync reports: its blocks are not needed. */
+static void discard_folio(struct folio *folio, loff_t pos)
+{
+	struct inode *inode = folio->mapping->host;
+	loff_t end = folio_pos(folio) + folio_size(folio);
+
+	down_write(&uhsfs_i(inode)->lock);
+	uhsfs_undelay(inode, pos >> UHSFS_BLOCK_SHIFT, (end - pos) >> UHSFS_BLOCK_SHIFT);
+	up_write(&uhsfs_i(inode)->lock);
+}
+
 static const struct iomap_writeback_ops writeback_ops = {
 	.map_blocks = uhsfs_map_blocks,
+	.discard_folio = discard_folio,
 	.prepare_ioend = prepare_ioend,
 };
 
@@ -272,7 +291,13 @@ static ssize_t write_blocks(struct kiocb *iocb, struct iov_iter *from)
 	/* What was given up lately is free after a checkpoint. */
 	if (err == -ENOSPC && !uhsfs_checkpoint(inode->i_sb))
 		err = uhsfs_uninline(inode);
-	/* What a mapping may have left behind the end. */
+	/*
+	 * What a mapping may have left behind the end becomes zero, once it is where zeroing
+	 * finds it.
+	 */
+	if (!err && iocb->ki_pos > size && size % UHSFS_BLOCK_SIZE)
+		err = filemap_write_and_wait_range(inode->i_mapping,
+						   round_down(size, UHSFS_BLOCK_SIZE), size);
 	if (!err && iocb->ki_pos > size)
 		err = iomap_zero_range(inode, size, iocb->ki_pos - size, NULL, &uhsfs_iomap_ops);
 	return err ?: uhsfs_buffered_write(iocb, from, &uhsfs_iomap_ops);
@@ -286,6 +311,8 @@ ssize_t uhsfs_write_iter(struct kiocb *iocb, struct iov_iter *from)
 
 	if (!uhsfs_rw(inode->i_sb))
 		return -EROFS;
+	if (READ_ONCE(uhsfs_rw(inode->i_sb)->failed))
+		return -EIO;
 	if (iocb->ki_flags & IOCB_NOWAIT)
 		return -EAGAIN;
 	inode_lock(inode);
@@ -410,6 +437,7 @@ static int set_size(struct inode *inode, loff_t size)
 {
 	loff_t old = i_size_read(inode);
 	loff_t tail = min(old, size);
+	loff_t from;
 	int err = uhsfs_truncate_inline(inode, size);
 
 	if (err != -EFBIG)
@@ -426,9 +454,13 @@ static int set_size(struct inode *inode, loff_t size)
 		err = iomap_zero_range(inode, old, size - old, NULL, &uhsfs_iomap_ops);
 	else if (!err)
 		err = iomap_truncate_page(inode, size, NULL, &uhsfs_iomap_ops);
-	/* R1: what lies behind the end is zero on the device before a larger size is there. */
-	if (!err)
-		err = filemap_write_and_wait_range(inode->i_mapping, 0, tail);
+	/*
+	 * R1: up to the size that an image will say the data is on the device, and what lay
+	 * behind the end is zero.
+	 */
+	from = round_down(min_t(u64, uhsfs_i(inode)->disk_size, tail), UHSFS_BLOCK_SIZE);
+	if (!err && from < tail)
+		err = filemap_write_and_wait_range(inode->i_mapping, from, tail - 1);
 	if (!err) {
 		truncate_setsize(inode, size);
 		if (size < old) {
@@ -503,7 +535,7 @@ int uhsfs_fsync(struct file *file, loff_t start, loff_t end, int datasync)
 	if (uhsfs_is_dirty(inode, datasync))
 		return uhsfs_commit(sb, inode->i_ino);
 	/* Data that was written in place. */
-	return READ_ONCE(rw->failed) ? -EIO : blkdev_issue_flush(sb->s_bdev);
+	return READ_ONCE(rw->failed) ? -EIO : uhsfs_flush(sb);
 }
 
 int uhsfs_sync_fs(struct super_block *sb, int wait)
@@ -516,6 +548,6 @@ int uhsfs_sync_fs(struct super_block *sb, int wait)
 	if (sb->s_writers.frozen > SB_FREEZE_PAGEFAULT)
 		return 0;
 	if (!uhsfs_needs_checkpoint(sb))
-		return READ_ONCE(rw->failed) ? -EIO : blkdev_issue_flush(sb->s_bdev);
+		return READ_ONCE(rw->failed) ? -EIO : uhsfs_flush(sb);
 	return uhsfs_checkpoint(sb);
 }
