@@ -3,6 +3,9 @@
 #define _GNU_SOURCE
 #include "lib/guest.h"
 
+#include <pthread.h>
+#include <sys/mman.h>
+
 #define BLOCK 4096
 #define TIMES 41
 
@@ -112,12 +115,18 @@ static bool no_fsync(int i)
 	return fd >= 0 && pwrite(fd, data, BLOCK, 0) == BLOCK && !close(fd);
 }
 
-/* Eight processes make and fsync files of their own; flushes per hundred fsyncs. */
+/* Eight processes write files of their own and fsync them at once; flushes per hundred fsyncs. */
 static long flushes_together(void)
 {
+	pthread_barrier_t *barrier = mmap(NULL, sizeof(*barrier), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct cost before = cost_now();
+	pthread_barrierattr_t shared;
 	bool right = true;
 	int status;
+
+	pthread_barrierattr_init(&shared);
+	pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
+	pthread_barrier_init(barrier, &shared, 8);
 
 	for (int p = 0; p < 8; p++) {
 		if (fork())
@@ -125,7 +134,10 @@ static long flushes_together(void)
 		for (int i = 0; i < 25; i++) {
 			int fd = file_number("together", 100 * p + i, O_WRONLY | O_CREAT | O_EXCL);
 
-			if (fd < 0 || write(fd, data, BLOCK) != BLOCK || fsync(fd) || close(fd))
+			if (fd < 0 || write(fd, data, BLOCK) != BLOCK)
+				_exit(1);
+			pthread_barrier_wait(barrier);
+			if (fsync(fd) || close(fd))
 				_exit(1);
 		}
 		_exit(0);
