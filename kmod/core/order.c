@@ -192,15 +192,13 @@ static int rule_departures(struct uhsfs_order_slot *slot, struct uhsfs_order_slo
 }
 
 /* How slot m lost a name to another one after operation op, if it did. */
-static struct uhsfs_order_change *replaced_again(const struct uhsfs_order *order,
-						 const struct uhsfs_order_change *at,
+static struct uhsfs_order_change *replaced_again(const struct uhsfs_order_change *at,
 						 const struct uhsfs_order_slot *m, u64 op)
 {
-	const struct list_head *list = list_of(order, at);
 	struct uhsfs_order_change *change;
 
-	list_for_each_entry(change, list, of_name) {
-		if (change->kind == UHSFS_ORDER_REPLACED && change->slot == m && change->op > op &&
+	list_for_each_entry(change, &m->changes, of_slot) {
+		if (change->kind == UHSFS_ORDER_REPLACED && change->op > op &&
 		    same_name(change, at))
 			return change;
 	}
@@ -208,34 +206,41 @@ static struct uhsfs_order_change *replaced_again(const struct uhsfs_order *order
 }
 
 /* R4(b): the victim waits for who took the name; if that is dead, for the next taker. */
-static int rule_victim(const struct uhsfs_order *order, struct uhsfs_order_change *victim,
+static int rule_victim(struct uhsfs_order_change *victim,
 		       const struct uhsfs_order_visitor *visitor)
 {
 	struct uhsfs_order_change *at = victim;
 
 	while (at && !at->other->names)
-		at = replaced_again(order, victim, at->other, at->op);
+		at = replaced_again(victim, at->other, at->op);
 	return at ? tell(visitor, victim->slot, at->other, at->op) : 0;
 }
 
 /*
  * N2: who gives up a name waits for whom it replaced there, and, if the durable image
- * claims it, for everyone who left the name before that claim.
+ * claims it, for everyone who left the name before that claim.  A claim that is durable is
+ * not among the changes any more; then whom it replaced is one of those.
  */
 static int rule_giving_up(const struct uhsfs_order *order, const struct uhsfs_order_change *own,
 			  const struct uhsfs_order_visitor *visitor)
 {
 	const struct list_head *list = list_of(order, own);
+	const struct uhsfs_order_change *claim = claim_given_up(own);
 	bool on_disk = own->was <= own->slot->durable;
 	struct uhsfs_order_change *left;
 	int ret;
 
+	if (claim && claim->other) {
+		ret = tell(visitor, own->slot, claim->other, own->was);
+		if (ret)
+			return ret;
+	}
+	if (!on_disk)
+		return 0;
 	list_for_each_entry(left, list, of_name) {
-		bool replaced = left->kind == UHSFS_ORDER_REPLACED && left->op == own->was;
-
+		if (left->op > own->was)
+			break;
 		if (!departs(left) || left->slot == own->slot || !same_name(left, own))
-			continue;
-		if (!replaced && !(on_disk && left->op <= own->was))
 			continue;
 		ret = tell(visitor, own->slot, left->slot, left->op);
 		if (ret)
@@ -255,7 +260,7 @@ static int rules_of_change(const struct uhsfs_order *order, struct uhsfs_order_c
 		return tell(visitor, slot, change->other, change->op);
 	if (!claims(change)) {
 		if (change->kind == UHSFS_ORDER_REPLACED)
-			ret = rule_victim(order, change, visitor);
+			ret = rule_victim(change, visitor);
 		return ret ? ret : rule_giving_up(order, change, visitor);
 	}
 	ret = rule_claim(order, change, visitor);
@@ -303,19 +308,27 @@ static bool waits_for(const struct uhsfs_order *order, struct uhsfs_order_slot *
 	return slot != on && uhsfs_order_waits(order, slot, &visitor);
 }
 
-/* Anyone with a change of the name at hand, or of a name of a directory, who waits. */
+/*
+ * Does anyone wait for the slot because of this change of its?  Names that are made again and
+ * again have long lists, so only those are asked who can: for a claim the one that it
+ * replaced, which stays until this one is durable, and for a departure those that came to
+ * the name with it or later.
+ */
 static bool waited_at(const struct uhsfs_order *order, struct uhsfs_order_slot *slot,
 		      const struct uhsfs_order_change *own)
 {
 	const struct list_head *list = list_of(order, own);
 	struct uhsfs_order_change *change;
 
-	list_for_each_entry(change, list, of_name) {
+	if (!departs(own))
+		return own->kind == UHSFS_ORDER_CLAIM && own->other && slot->names &&
+		       own->other->durable < own->op;
+	list_for_each_entry_reverse(change, list, of_name) {
+		if (change->op < own->op)
+			break;
 		if (same_name(change, own) && waits_for(order, change->slot, slot))
 			return true;
 	}
-	if (!departs(own))
-		return false;
 	/* R5: the directory that it left, and who replaced that. */
 	if (waits_for(order, own->parent, slot))
 		return true;

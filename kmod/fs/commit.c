@@ -40,6 +40,7 @@ struct commit {
 	struct super_block *sb;
 	struct list_head wanted;	/* dslots, by `batch` */
 	struct list_head blocks;
+	struct xarray by_ino;		/* the same, by first_ino */
 	struct list_head written;	/* dslots of this round, by `batch` */
 	struct list_head unpin;
 	struct list_head held;		/* inodes of this round, by `held`, with references */
@@ -114,9 +115,9 @@ static struct slot_block *get_block(struct commit *commit, u64 ino)
 	bool written;
 	int err;
 
-	list_for_each_entry(block, &commit->blocks, list)
-		if (block->first_ino == first_ino)
-			return block;
+	block = xa_load(&commit->by_ino, first_ino);
+	if (block)
+		return block;
 	err = uhsfs_slot_chunk(sb, ino, &chunk, &written);
 	if (err)
 		return ERR_PTR(err);
@@ -147,6 +148,7 @@ static struct slot_block *get_block(struct commit *commit, u64 ino)
 		folio_unlock(block->folio);
 		fill_free(sb, page_address(block->page), first_ino, &chunk);
 	}
+	xa_store(&commit->by_ino, first_ino, block, GFP_NOFS | __GFP_NOFAIL);
 	list_add_tail(&block->list, &commit->blocks);
 	commit->count++;
 	return block;
@@ -392,6 +394,7 @@ static void end_round(struct commit *commit)
 		kfree(block);
 	}
 	INIT_LIST_HEAD(&commit->blocks);
+	xa_destroy(&commit->by_ino);
 	commit->count = 0;
 	commit->images = 0;
 	/* After a failure. */
@@ -495,6 +498,7 @@ static void start(struct commit *commit, struct super_block *sb)
 	*commit = (struct commit) { .sb = sb };
 	INIT_LIST_HEAD(&commit->wanted);
 	INIT_LIST_HEAD(&commit->blocks);
+	xa_init(&commit->by_ino);
 	INIT_LIST_HEAD(&commit->written);
 	INIT_LIST_HEAD(&commit->unpin);
 	INIT_LIST_HEAD(&commit->held);

@@ -64,6 +64,8 @@ static int commit_first(struct super_block *sb, const struct first *first)
 	int err = 0;
 
 	up_read(&rw->gate);
+	if (first->count)
+		atomic64_inc(&uhsfs_sb(sb)->commits_r4);
 	for (u32 i = 0; !err && i < first->count; i++)
 		err = uhsfs_commit(sb, first->ino[i]);
 	down_read(&rw->gate);

@@ -244,7 +244,10 @@ static int before_replacing(struct renaming *r)
 	dslot = uhsfs_dslot_find(r->sb, r->victim->i_ino);
 	pending = dslot && dslot->name_count > 1 && !list_empty(&dslot->order.changes);
 	mutex_unlock(&rw->lock);
-	return pending ? uhsfs_commit(r->sb, r->victim->i_ino) : 0;
+	if (!pending)
+		return 0;
+	atomic64_inc(&uhsfs_sb(r->sb)->commits_r4);
+	return uhsfs_commit(r->sb, r->victim->i_ino);
 }
 
 static int before_rename(struct renaming *r)
@@ -351,13 +354,15 @@ static int after_commit(struct renaming *r)
 
 	/* R8: the peer waits for the first half. */
 	if (r->whiteout) {
+		atomic64_inc(&uhsfs_sb(r->sb)->commits_r8);
 		err = uhsfs_commit(r->sb, r->whiteout->i_ino);
 		return err ?: uhsfs_drop_intent(r->inode);
 	}
 	/* R6: its new ancestors first, by N1. */
-	if (S_ISDIR(r->inode->i_mode) && r->old_dir != r->new_dir)
-		return uhsfs_commit(r->sb, r->inode->i_ino);
-	return 0;
+	if (!S_ISDIR(r->inode->i_mode) || r->old_dir == r->new_dir)
+		return 0;
+	atomic64_inc(&uhsfs_sb(r->sb)->commits_r6);
+	return uhsfs_commit(r->sb, r->inode->i_ino);
 }
 
 static int rename_once(struct renaming *r)
@@ -443,7 +448,10 @@ static int exchange(struct renaming *r)
 	down_read(&rw->gate);
 	err = exchange_entries_and_names(r);
 	up_read(&rw->gate);
-	err = err ?: uhsfs_commit(r->sb, r->victim->i_ino);
+	if (err)
+		return err;
+	atomic64_inc(&uhsfs_sb(r->sb)->commits_r8);
+	err = uhsfs_commit(r->sb, r->victim->i_ino);
 	return err ?: uhsfs_drop_intent(r->inode);
 }
 

@@ -65,6 +65,17 @@ static ssize_t epoch_show(struct kobject *kobj, struct kobj_attribute *attr, cha
 	return sysfs_emit(buf, "%u\n", sbi_of(kobj)->super.epoch);
 }
 
+#define COMMITS(rule) \
+static ssize_t commits_##rule##_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf) \
+{ \
+	return sysfs_emit(buf, "%lld\n", atomic64_read(&sbi_of(kobj)->commits_##rule)); \
+} \
+static struct kobj_attribute commits_##rule##_attr = __ATTR_RO(commits_##rule)
+
+COMMITS(r4);
+COMMITS(r6);
+COMMITS(r8);
+
 static struct kobj_attribute corruptions_attr = __ATTR_RO(corruptions);
 static struct kobj_attribute recovery_attr = __ATTR_RO(recovery);
 static struct kobj_attribute epoch_attr = __ATTR_RO(epoch);
@@ -73,6 +84,9 @@ static struct attribute *volume_attrs[] = {
 	&corruptions_attr.attr,
 	&recovery_attr.attr,
 	&epoch_attr.attr,
+	&commits_r4_attr.attr,
+	&commits_r6_attr.attr,
+	&commits_r8_attr.attr,
 	NULL,
 };
 ATTRIBUTE_GROUPS(volume);

@@ -88,6 +88,7 @@ struct uhsfs_sb_info {
 
 	struct ratelimit_state messages;
 	atomic64_t corruptions;		/* damage reported since mount */
+	atomic64_t commits_r4, commits_r6, commits_r8;	/* by operations on names, for a rule */
 	struct kobject kobj;		/* /sys/fs/uhsfs/<s_id> */
 	struct completion kobj_gone;
 };

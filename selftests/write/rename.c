@@ -301,11 +301,64 @@ static void test_storm(void)
 	tap_ok(write_clean(disk), "fsck finds nothing");
 }
 
+/* ---- what names cost ------------------------------------------------------ */
+
+static long commits(void)
+{
+	static const char *const rules[] = { "r4", "r6", "r8" };
+	long sum = 0;
+
+	for (int i = 0; i < 3; i++) {
+		char path[128], text[32] = "";
+		int fd;
+
+		snprintf(path, sizeof(path), "/sys/fs/uhsfs/%s/commits_%s", disk->name, rules[i]);
+		fd = open(path, O_RDONLY);
+		if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+			tap_bail("%s: %s", path, strerror(errno));
+		close(fd);
+		sum += strtol(text, NULL, 10);
+	}
+	return sum;
+}
+
+/* Files are made, written and renamed as editors and mail do; some over others. */
+static void test_costs(void)
+{
+	int wrong = 0;
+	long before;
+
+	write_make(disk, 0);
+	write_mount(disk, 0);
+	if (chdir(disk->mnt))
+		tap_bail("%s: %s", disk->mnt, strerror(errno));
+	before = commits();
+	for (int i = 0; i < 4000; i++) {
+		char name[32];
+		int fd = open("tmp", O_WRONLY | O_CREAT | O_EXCL, 0644);
+
+		sprintf(name, "name%d", i % 3 ? i : i / 2);
+		wrong += fd < 0 || write(fd, name, sizeof(name)) != sizeof(name) || close(fd) || rename("tmp", name);
+	}
+	tap_eq(wrong, 0, "4000 files are made and get their names by rename");
+	tap_diag("%ld commits inside of these operations", commits() - before);
+	tap_ok(commits() - before < 40, "and almost none commits anything");
+	before = commits();
+	wrong = mkdir("from", 0755) || mkdir("to", 0755) || mkdir("from/dir", 0755) || rename("from/dir", "to/dir");
+	wrong += commits() != before + 1;
+	wrong += renameat2(AT_FDCWD, "to", AT_FDCWD, "name4", RENAME_EXCHANGE) != 0;
+	wrong += commits() != before + 2;
+	tap_eq(wrong, 0, "a directory that moves, and an exchange, commit at once, and are counted");
+	if (chdir("/"))
+		tap_bail("no /");
+	tap_ok(write_clean(disk), "fsck finds nothing");
+}
+
 int main(void)
 {
 	const char *given = getenv("UHSFS_SEED");
 
-	tap_plan(14);
+	tap_plan(22);
 	umask(0);
 	seed = given ? strtoul(given, NULL, 0) : (unsigned long)time(NULL) * 1000003;
 	tap_diag("seed %lu", seed);
@@ -316,6 +369,7 @@ int main(void)
 		guest_run("mkdir %s", model);
 		test_random();
 		test_storm();
+		test_costs();
 	}
 	return tap_finish();
 }
