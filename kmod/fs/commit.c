@@ -61,6 +61,8 @@ void uhsfs_rw_fail(struct super_block *sb, const char *what, int err)
 	uhsfs_notice(sb, "%s failed (error %d): nothing is written from now on", what, err);
 	if (READ_ONCE(uhsfs_sb(sb)->options.errors) == UHSFS_ERRORS_PANIC)
 		panic(KBUILD_MODNAME ": %s: cannot write, and errors=panic\n", sb->s_id);
+	/* syncfs asks no filesystem that is read-only. */
+	errseq_set(&sb->s_wb_err, err);
 	sb->s_flags |= SB_RDONLY;
 	wake_up_all(&rw->settled);
 }
