@@ -58,6 +58,7 @@ test-modules:
 	@tools/build-modules --kernel default UHSFS_TESTS=m modules
 	@tools/build-modules --kernel 6.1 UHSFS_TESTS=m modules
 	@tools/build-modules --kernel 6.12 UHSFS_TESTS=m modules
+	@tools/build-modules --kernel 6.1 --breakable
 
 # Tests run on the kernels that their settings name.
 own-kernels:

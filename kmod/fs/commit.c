@@ -24,6 +24,7 @@
 #include <linux/pagemap.h>
 #include <linux/slab.h>
 
+#include "rules.h"
 #include "rw.h"
 
 struct slot_block {
@@ -88,6 +89,8 @@ static int wait_for_slot(void *ctx, struct uhsfs_order_slot *on, u64 op)
 	struct waiting *waiting = ctx;
 	struct uhsfs_dslot *dslot = container_of(on, struct uhsfs_dslot, order);
 
+	if (uhsfs_breaks("N1") && op == dslot->order.born)
+		return 0;
 	waiting->blocked = true;
 	want(waiting->commit, dslot);
 	return 0;
@@ -322,9 +325,27 @@ static void write_before(struct commit *commit)
 	struct uhsfs_rw *rw = uhsfs_rw(commit->sb);
 
 	mutex_lock(&rw->lock);
-	uhsfs_write_marks(&commit->before);
+	if (!uhsfs_breaks("R0"))
+		uhsfs_write_marks(&commit->before);
 	uhsfs_write_tables(&commit->before, false);
 	mutex_unlock(&rw->lock);
+}
+
+/* R2 broken: the flush comes before what it is for; marks do not depend on it. */
+static int flush_early(struct commit *commit)
+{
+	int err;
+
+	write_before(commit);
+	err = uhsfs_writes_wait(&commit->before);
+	uhsfs_writes_start(&commit->before, commit->sb);
+	return err ?: uhsfs_flush(commit->sb);
+}
+
+/* R1 broken: data alone is no reason for a flush. */
+static bool leaves_flush_out(const struct commit *commit)
+{
+	return uhsfs_breaks("R2") || (uhsfs_breaks("R1") && !commit->before.any);
 }
 
 static int write_blocks(struct commit *commit)
@@ -335,10 +356,12 @@ static int write_blocks(struct commit *commit)
 	struct slot_block *block;
 	int err;
 
-	err = uhsfs_flush(sb);
-	if (err)
-		return err;
-	commit->flushed = true;
+	if (!leaves_flush_out(commit)) {
+		err = uhsfs_flush(sb);
+		if (err)
+			return err;
+		commit->flushed = true;
+	}
 	uhsfs_writes_start(&writes, sb);
 	list_for_each_entry(block, &commit->blocks, list) {
 		struct seal_block seal = { .sb = sb };
@@ -419,6 +442,8 @@ static int one_round(struct commit *commit)
 	int err = 0, wait;
 
 	uhsfs_writes_start(&commit->before, commit->sb);
+	if (uhsfs_breaks("R2"))
+		err = flush_early(commit);
 	while (!err && left--)
 		err = try_next(commit);
 	if (err == -EAGAIN)

@@ -29,6 +29,7 @@ struct page *uhsfs_image_page(void)
 void uhsfs_writes_start(struct uhsfs_writes *writes, struct super_block *sb)
 {
 	writes->sb = sb;
+	writes->any = false;
 	atomic_set(&writes->pending, 1);
 	init_completion(&writes->done);
 	spin_lock_init(&writes->lock);
@@ -77,6 +78,7 @@ static void submit(struct uhsfs_writes *writes, struct bio *bio, struct page *pa
 void uhsfs_write_block(struct uhsfs_writes *writes, struct page *page, u64 block, blk_opf_t flags)
 {
 	set_page_private(page, block);
+	writes->any = true;
 	submit(writes, bio_alloc(writes->sb->s_bdev, 1, REQ_OP_WRITE | REQ_META | REQ_PRIO | flags,
 				 GFP_NOFS), page);
 }

@@ -187,6 +187,7 @@ static inline struct uhsfs_rw *uhsfs_rw(const struct super_block *sb)
 /* Writes under way; the pages belong to it and are freed when they are written. */
 struct uhsfs_writes {
 	struct super_block *sb;
+	bool any;		/* write since the start */
 	atomic_t pending;
 	struct completion done;
 	spinlock_t lock;
