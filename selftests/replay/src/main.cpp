@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * crash_replay scenarios WORK MOST
+ * crash_replay rules WORK MOST
  * crash_replay random WORK MOST COUNT
  * crash_replay sequences WORK MOST FILE [half]
  *
@@ -42,6 +43,8 @@ int run_test(const std::vector<std::string> &words) {
     } else if (test == "sequences") {
         options.both = words.size() < 5;
         test_sequences(work, options, words.at(3));
+    } else if (test == "rules") {
+        test_rules(work, options);
     } else if (test == "random") {
         options.count = static_cast<unsigned>(std::stoul(words.at(3)));
         test_random(work, options);

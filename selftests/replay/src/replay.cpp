@@ -88,8 +88,9 @@ void Results::end() {
         fmt::print("# {}\n", text);
     if (more_ != 0)
         fmt::print("# and {} more\n", more_);
-    fmt::print("# {} stories, {} moments, {} different images, {} mounts\n", stories_, moments_,
-               images_, mounts_);
+    if (stories_ != 0)
+        fmt::print("# {} stories, {} moments, {} different images, {} mounts\n", stories_, moments_,
+                   images_, mounts_);
     std::fflush(stdout);
 }
 

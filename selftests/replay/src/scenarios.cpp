@@ -52,20 +52,6 @@ std::string operations(char first, char last, const char *format) {
     return all;
 }
 
-// A file takes what is free, except for so many blocks.
-void fill_disk(Theatre &theatre, World &world, unsigned leave) {
-    struct statvfs now = {};
-
-    world.run({.kind = Op::Kind::create, .path = "filler"});
-    if (::statvfs(theatre.stage().mount_point().c_str(), &now) != 0)
-        failed("statvfs");
-    if (now.f_bfree <= leave)
-        throw std::runtime_error("the disk is too small to be filled");
-    world.run(
-        {.kind = Op::Kind::write, .path = "filler", .size = (now.f_bfree - leave) * block_size});
-    world.run({.kind = Op::Kind::sync});
-}
-
 void set_up(Theatre &theatre, Story &story, const Scenario &scenario) {
     story.begin();
     for (const Op &op : parse_ops(scenario.setup))
@@ -353,6 +339,19 @@ const Scenario *all_scenarios(std::size_t &count) {
 }
 
 }  // namespace
+
+void fill_disk(Theatre &theatre, World &world, unsigned leave) {
+    struct statvfs now = {};
+
+    world.run({.kind = Op::Kind::create, .path = "filler"});
+    if (::statvfs(theatre.stage().mount_point().c_str(), &now) != 0)
+        failed("statvfs");
+    if (now.f_bfree <= leave)
+        throw std::runtime_error("the disk is too small to be filled");
+    world.run(
+        {.kind = Op::Kind::write, .path = "filler", .size = (now.f_bfree - leave) * block_size});
+    world.run({.kind = Op::Kind::sync});
+}
 
 void test_scenarios(const std::string &work, const TestOptions &options) {
     constexpr unsigned small_disk = 1024;

@@ -16,6 +16,9 @@ struct TestOptions {
     bool both = true;    // every sequence on both kinds of devices
 };
 
+// A file takes what is free, except for so many blocks.
+void fill_disk(Theatre &theatre, World &world, unsigned leave);
+
 // Scenarios of the design.
 void test_scenarios(const std::string &work, const TestOptions &options);
 
@@ -24,5 +27,8 @@ void test_sequences(const std::string &work, const TestOptions &options, const s
 
 // Random ones, and cuts of their recovery.
 void test_random(const std::string &work, const TestOptions &options);
+
+// What breaks without each rule.
+void test_rules(const std::string &work, const TestOptions &options);
 
 }  // namespace uhsfs::replay
