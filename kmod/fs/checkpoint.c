@@ -266,6 +266,7 @@ static struct uhsfs_rw *alloc_rw(struct super_block *sb)
 	INIT_LIST_HEAD(&rw->dirty);
 	INIT_LIST_HEAD(&rw->gone);
 	INIT_LIST_HEAD(&rw->requests);
+	INIT_LIST_HEAD(&rw->waiting);
 	INIT_LIST_HEAD(&rw->discards);
 	init_waitqueue_head(&rw->settled);
 	xa_init(&rw->dirty_dirs);

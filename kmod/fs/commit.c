@@ -296,8 +296,10 @@ static int try_next(struct commit *commit)
 		down_write(&uhsfs_i(inode)->lock);
 	}
 	mutex_lock(&rw->lock);
-	/* dslot stays: it is wanted. */
-	if (!err)
+	/* dslot stays: it is wanted.  Renamed over a file since prepare(): with its data. */
+	if (!err && inode && READ_ONCE(uhsfs_i(inode)->data_first))
+		list_move_tail(&dslot->batch, &commit->wanted);
+	else if (!err)
 		err = try_slot(commit, dslot);
 	mutex_unlock(&rw->lock);
 	if (inode) {

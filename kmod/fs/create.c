@@ -171,7 +171,7 @@ static int name_new(struct inode *inode, struct inode *dir, const struct qstr *n
 	int err = uhsfs_set_up_new(inode, dev, target);
 
 	if (!err)
-		err = uhsfs_touch(dir);
+		err = uhsfs_touch(dir) ?: uhsfs_announce(inode);
 	if (!err)
 		err = uhsfs_dir_insert_entry(dir, name, inode->i_ino, inode->i_generation,
 					     uhsfs_mode_dtype(inode->i_mode));

@@ -175,6 +175,7 @@ int uhsfs_open_epoch(struct super_block *sb)
 		if (!dslot->order.names && !dslot->free && !err)
 			err = uhsfs_mark(sb, ino);
 	}
+	err = err ?: uhsfs_mark_waiting(sb);
 	/* Orphans that stay are no change, and not what makes recovery long. */
 	rw->changed = false;
 	rw->marked = 0;

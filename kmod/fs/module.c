@@ -12,7 +12,7 @@
 #include "core/crc32c.h"
 #include "core/siphash.h"
 
-struct workqueue_struct *uhsfs_wq;
+struct workqueue_struct *uhsfs_wq, *uhsfs_io_wq;
 
 static_assert(PAGE_SIZE == UHSFS_BLOCK_SIZE, "a block is a page");
 
@@ -52,9 +52,11 @@ static int __init uhsfs_init(void)
 	if (err)
 		return err;
 	uhsfs_wq = alloc_workqueue("uhsfs", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
-	if (!uhsfs_wq) {
+	/* A checkpoint waits for the ends of I/O: each has a rescuer. */
+	uhsfs_io_wq = alloc_workqueue("uhsfs-io", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
+	if (!uhsfs_wq || !uhsfs_io_wq) {
 		err = -ENOMEM;
-		goto out_cache;
+		goto out_wq;
 	}
 	err = uhsfs_sysfs_init();
 	if (err)
@@ -68,8 +70,10 @@ static int __init uhsfs_init(void)
 out_sysfs:
 	uhsfs_sysfs_exit();
 out_wq:
-	destroy_workqueue(uhsfs_wq);
-out_cache:
+	if (uhsfs_io_wq)
+		destroy_workqueue(uhsfs_io_wq);
+	if (uhsfs_wq)
+		destroy_workqueue(uhsfs_wq);
 	uhsfs_inode_cache_exit();
 	return err;
 }
@@ -78,6 +82,7 @@ static void __exit uhsfs_exit(void)
 {
 	unregister_filesystem(&uhsfs_type);
 	uhsfs_sysfs_exit();
+	destroy_workqueue(uhsfs_io_wq);
 	destroy_workqueue(uhsfs_wq);
 	uhsfs_inode_cache_exit();
 }

@@ -22,6 +22,7 @@ struct first {
 };
 
 struct operation {
+	struct list_head list;		/* rw->waiting */
 	struct super_block *sb;
 	const struct uhsfs_name_step *step;
 	u32 count;
@@ -58,17 +59,48 @@ static int add_first(void *ctx, struct uhsfs_order_slot *on, u64 op)
 	return 0;
 }
 
-static int commit_first(struct super_block *sb, const struct first *first)
+/* Its entries are in buckets already, so a checkpoint that begins now marks it. */
+static int commit_first(struct operation *o)
 {
-	struct uhsfs_rw *rw = uhsfs_rw(sb);
+	struct uhsfs_rw *rw = uhsfs_rw(o->sb);
 	int err = 0;
 
+	mutex_lock(&rw->lock);
+	list_add_tail(&o->list, &rw->waiting);
+	mutex_unlock(&rw->lock);
 	up_read(&rw->gate);
-	if (first->count)
-		atomic64_inc(&uhsfs_sb(sb)->commits_r4);
-	for (u32 i = 0; !err && i < first->count; i++)
-		err = uhsfs_commit(sb, first->ino[i]);
+	if (o->first.count)
+		atomic64_inc(&uhsfs_sb(o->sb)->commits_r4);
+	for (u32 i = 0; !err && i < o->first.count; i++)
+		err = uhsfs_commit(o->sb, o->first.ino[i]);
 	down_read(&rw->gate);
+	mutex_lock(&rw->lock);
+	list_del(&o->list);
+	mutex_unlock(&rw->lock);
+	return err;
+}
+
+int uhsfs_mark_waiting(struct super_block *sb)
+{
+	struct operation *o;
+	int err = 0;
+
+	list_for_each_entry(o, &uhsfs_rw(sb)->waiting, list) {
+		for (u32 i = 0; !err && i < o->count; i++)
+			err = uhsfs_mark(sb, o->step[i].inode->i_ino) ?:
+			      uhsfs_mark(sb, o->step[i].dir->i_ino);
+	}
+	return err;
+}
+
+int uhsfs_announce(struct inode *inode)
+{
+	struct uhsfs_rw *rw = uhsfs_rw(inode->i_sb);
+	int err;
+
+	mutex_lock(&rw->lock);
+	err = uhsfs_mark(inode->i_sb, inode->i_ino);
+	mutex_unlock(&rw->lock);
 	return err;
 }
 
@@ -369,10 +401,13 @@ static int load_names(const struct operation *o)
 	return err;
 }
 
+/* More than any chain of commits that one operation can need. */
+#define ATTEMPTS 1000
+
 int uhsfs_change_names(struct super_block *sb, const struct uhsfs_name_step *steps, u32 count)
 {
 	struct operation *o = kzalloc(sizeof(*o), GFP_NOFS);
-	int err = o ? 0 : -ENOMEM;
+	int err = o ? 0 : -ENOMEM, attempts = 0;
 
 	if (err)
 		return err;
@@ -388,7 +423,7 @@ int uhsfs_change_names(struct super_block *sb, const struct uhsfs_name_step *ste
 		err = change_once(o);
 		if (err != -EAGAIN)
 			break;
-		err = commit_first(sb, &o->first) ? -EIO : 0;
+		err = commit_first(o) || ++attempts == ATTEMPTS ? -EIO : 0;
 	}
 	free_operation(o);
 	kfree(o);

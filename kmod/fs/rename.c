@@ -88,7 +88,20 @@ static int make_room(struct inode *inode, u32 len, u32 intent_len)
 
 /* ---- one name ------------------------------------------------------------- */
 
-int uhsfs_link(struct dentry *old, struct inode *dir, struct dentry *dentry)
+static int insert(struct inode *dir, const struct qstr *name, struct inode *inode)
+{
+	int err = uhsfs_touch(dir) ?: uhsfs_announce(inode);
+
+	return err ?: uhsfs_dir_insert_entry(dir, name, inode->i_ino, inode->i_generation,
+					     uhsfs_mode_dtype(inode->i_mode));
+}
+
+static void take_out(struct inode *dir, const struct qstr *name, struct inode *inode)
+{
+	uhsfs_dir_remove_entry(dir, name, inode->i_ino, inode->i_generation);
+}
+
+static int link_once(struct dentry *old, struct inode *dir, struct dentry *dentry)
 {
 	struct inode *inode = d_inode(old);
 	struct uhsfs_rw *rw = uhsfs_rw(dir->i_sb);
@@ -100,25 +113,16 @@ int uhsfs_link(struct dentry *old, struct inode *dir, struct dentry *dentry)
 	};
 	int err;
 
-	if (inode->i_nlink >= UHSFS_LINK_MAX)
-		return -EMLINK;
-	uhsfs_balance(dir->i_sb);
-	if (READ_ONCE(rw->failed))
-		return -EIO;
 	err = uhsfs_load_names(inode);
 	err = err ?: make_room(inode, dentry->d_name.len, 0);
 	if (err)
 		return err;
 	down_read(&rw->gate);
-	err = uhsfs_touch(dir);
-	if (!err)
-		err = uhsfs_dir_insert_entry(dir, &dentry->d_name, inode->i_ino,
-					     inode->i_generation, uhsfs_mode_dtype(inode->i_mode));
+	err = insert(dir, &dentry->d_name, inode);
 	if (!err) {
 		err = uhsfs_change_names(dir->i_sb, &claim, 1);
 		if (err)
-			uhsfs_dir_remove_entry(dir, &dentry->d_name, inode->i_ino,
-					       inode->i_generation);
+			take_out(dir, &dentry->d_name, inode);
 	}
 	if (!err) {
 		uhsfs_names_changed(dir, inode);
@@ -127,6 +131,22 @@ int uhsfs_link(struct dentry *old, struct inode *dir, struct dentry *dentry)
 	up_read(&rw->gate);
 	if (!err)
 		d_instantiate(dentry, inode);
+	return err;
+}
+
+int uhsfs_link(struct dentry *old, struct inode *dir, struct dentry *dentry)
+{
+	int err;
+
+	if (d_inode(old)->i_nlink >= UHSFS_LINK_MAX)
+		return -EMLINK;
+	uhsfs_balance(dir->i_sb);
+	if (READ_ONCE(uhsfs_rw(dir->i_sb)->failed))
+		return -EIO;
+	err = link_once(old, dir, dentry);
+	/* What was given up lately is free after a checkpoint. */
+	if (err == -ENOSPC && !uhsfs_checkpoint(dir->i_sb))
+		err = link_once(old, dir, dentry);
 	return err;
 }
 
@@ -207,19 +227,6 @@ struct renaming {
 	struct inode *whiteout;	/* takes the old name; or NULL */
 	bool changed;		/* the names are, durably or not */
 };
-
-static int insert(struct inode *dir, const struct qstr *name, struct inode *inode)
-{
-	int err = uhsfs_touch(dir);
-
-	return err ?: uhsfs_dir_insert_entry(dir, name, inode->i_ino, inode->i_generation,
-					     uhsfs_mode_dtype(inode->i_mode));
-}
-
-static void take_out(struct inode *dir, const struct qstr *name, struct inode *inode)
-{
-	uhsfs_dir_remove_entry(dir, name, inode->i_ino, inode->i_generation);
-}
 
 /* Its current image, and its data, are durable. */
 static int settle(struct inode *inode)

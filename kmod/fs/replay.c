@@ -336,10 +336,10 @@ static int apply(struct uhsfs_recovery_run *r)
 	struct uhsfs_rw *rw = uhsfs_rw(sb);
 	int err;
 
-	/* This version makes no intents, and cannot finish those of another one. */
-	if (r->core.intent_count) {
-		uhsfs_notice(sb, "%u unfinished exchanges or whiteouts are more than this version can do",
-			     r->core.intent_count);
+	/* Those that were finished go with the next image of their slots. */
+	if (r->core.events[UHSFS_REC_INTENT_FINISHED]) {
+		uhsfs_notice(sb, "%llu exchanges or whiteouts are half done, which this version finishes only for reading: use -o ro",
+			     r->core.events[UHSFS_REC_INTENT_FINISHED]);
 		return -EOPNOTSUPP;
 	}
 	mutex_lock(&rw->lock);

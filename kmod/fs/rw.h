@@ -153,6 +153,7 @@ struct uhsfs_rw {
 	bool hurry;		/* the work was asked to come at once */
 	wait_queue_head_t settled;	/* a checkpoint has ended */
 	struct list_head requests;	/* of commits */
+	struct list_head waiting;	/* operations on names that let go of the gate */
 	struct uhsfs_order order;
 	struct list_head names[1 << UHSFS_ORDER_BITS];
 	struct xarray dslots;	/* by ino */
@@ -423,6 +424,15 @@ struct uhsfs_name_step {
  * they are in.
  */
 int uhsfs_change_names(struct super_block *sb, const struct uhsfs_name_step *steps, u32 count);
+
+/*
+ * Before an entry for the inode stands in a bucket, which may be written at any time: after
+ * a crash its chunk is suspect then, and the entry has to be confirmed.
+ */
+int uhsfs_announce(struct inode *inode);
+
+/* A new epoch: mark what operations that wait will change.  rw->lock is held. */
+int uhsfs_mark_waiting(struct super_block *sb);
 void uhsfs_remove_own(struct uhsfs_dslot *dslot, struct uhsfs_own_name *own);
 int uhsfs_drop_intent(struct inode *inode);
 
@@ -448,7 +458,8 @@ void uhsfs_forget_dir(struct inode *inode);
 /* Times of a directory, and of an inode in it, after a change of names. */
 void uhsfs_names_changed(struct inode *dir, struct inode *inode);
 
-extern struct workqueue_struct *uhsfs_wq;
+extern struct workqueue_struct *uhsfs_wq;	/* checkpoints */
+extern struct workqueue_struct *uhsfs_io_wq;	/* ends of I/O */
 void uhsfs_ioend_work(struct work_struct *work);
 int uhsfs_iomap_write(struct inode *inode, loff_t offset, loff_t length, unsigned int flags,
 		      struct iomap *iomap);

@@ -15,8 +15,8 @@
 #include "rw.h"
 
 /*
- * Writing is being built: it lacks rename, recovery on the device and more.  For its tests
- * only; what is written may be lost.
+ * Writing is being built: it lacks attributes, fallocate and more.  For its tests only;
+ * what is written may be lost.
  */
 static bool write;
 module_param(write, bool, 0444);

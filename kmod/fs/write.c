@@ -239,7 +239,7 @@ static void ioend_done(struct bio *bio)
 
 	spin_lock_irqsave(&info->ioend_lock, flags);
 	if (list_empty(&info->ioends))
-		queue_work(uhsfs_wq, &info->ioend_work);
+		queue_work(uhsfs_io_wq, &info->ioend_work);
 	list_add_tail(&ioend->io_list, &info->ioends);
 	spin_unlock_irqrestore(&info->ioend_lock, flags);
 }
