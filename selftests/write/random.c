@@ -463,6 +463,57 @@ static void use_file(void)
 	}
 }
 
+/* Nobody can map such a file: small ones stay in their slots. */
+static void write_only(void)
+{
+	static const int ways[] = { O_CREAT, O_CREAT | O_TRUNC, O_APPEND, O_CREAT | O_DSYNC };
+	int flags = O_WRONLY | ways[guest_below(4)], fd[2], times = 1 + guest_below(4);
+	struct stat st;
+
+	a_path(path_one);
+	say("open %.220s to write, flags %x", path_one, flags);
+	if (!open_both(path_one, flags, fd))
+		return;
+	while (times-- && !fstat(fd[0], &st) && S_ISREG(st.st_mode)) {
+		size_t len = 1 + guest_below(300);
+		off_t at = guest_below(500);
+		const char *bytes = some_bytes();
+
+		say("small write %zu at %lld, size was %lld", len, (long long)at, (long long)st.st_size);
+		if (guest_below(4))
+			both("small write", pwrite(fd[side], bytes, len, at));
+		else
+			both("small truncate", ftruncate(fd[side], at));
+		if (!guest_below(4))
+			both("fsync", fsync(fd[side]));
+	}
+	close(fd[0]);
+	close(fd[1]);
+}
+
+/* A file that has no name, and perhaps gets one. */
+static void use_tmpfile(void)
+{
+	int flags = O_TMPFILE | O_RDWR | (guest_below(4) ? 0 : O_EXCL), fd[2], times = guest_below(3);
+	const char *dir = dirs.path[guest_below(dirs.count)];
+	char proc[2][64];
+
+	say("tmpfile in %.220s, flags %x", dir, flags);
+	if (!open_both(dir, flags, fd))
+		return;
+	while (times--)
+		change_open(fd);
+	if (guest_below(2)) {
+		for (int side = 0; side < 2; side++)
+			sprintf(proc[side], "/proc/self/fd/%d", fd[side]);
+		a_path(path_two);
+		say("link it to %.220s", path_two);
+		both("link of a tmpfile", linkat(AT_FDCWD, proc[side], root, path_two, AT_SYMLINK_FOLLOW));
+		change_open(fd);
+	}
+	hold(fd);
+}
+
 /* tmpfs has no direct writes on older kernels; the results are the same. */
 static void write_direct(void)
 {
@@ -541,13 +592,66 @@ static void make_link(void)
 
 static void make_symlink(void)
 {
-	static char target[400];
+	static char target[BLOCK + 2];
 
 	memset(target, 't', sizeof(target));
-	target[guest_below(300)] = '\0';
+	target[guest_below(guest_below(3) ? 300 : BLOCK + 2)] = '\0';
 	a_path(path_one);
 	say("symlink %.200s of %zu", path_one, strlen(target));
 	both("symlink", symlinkat(target, root, path_one));
+}
+
+static bool is_below(const char *path, const char *dir)
+{
+	size_t len = strlen(dir);
+
+	return !strncmp(path, dir, len) && (!path[len] || path[len] == '/');
+}
+
+/* The directories that are known, after a rename. */
+static void move_dirs(const char *from, const char *to, bool exchange)
+{
+	for (int i = 0; i < dirs.count; i++) {
+		char *path = dirs.path[i], *moved = NULL;
+
+		if (is_below(path, from)) {
+			if (asprintf(&moved, "%s%s", to, path + strlen(from)) < 0)
+				exit(1);
+		} else if (exchange && is_below(path, to)) {
+			if (asprintf(&moved, "%s%s", from, path + strlen(to)) < 0)
+				exit(1);
+		} else if (!exchange && !strcmp(path, to)) {
+			dirs.path[i--] = dirs.path[--dirs.count];
+			free(path);
+		}
+		if (!moved)
+			continue;
+		free(path);
+		dirs.path[i] = moved;
+	}
+}
+
+static void rename_it(void)
+{
+	static const int ways[] = { 0, 0, 0, 0, RENAME_NOREPLACE, RENAME_EXCHANGE, RENAME_WHITEOUT };
+	int flags = ways[guest_below(7)], i = 2 + guest_below(dirs.count);
+	size_t longest = 0;
+	struct stat st;
+
+	a_path(path_one);
+	a_path(path_two);
+	if (i < dirs.count && !guest_below(3))
+		strcpy(path_one, dirs.path[i]);
+	for (i = 0; i < dirs.count; i++)
+		longest = strlen(dirs.path[i]) > longest ? strlen(dirs.path[i]) : longest;
+	if (longest + strlen(path_two) > 2000)
+		return;
+	say("rename %.140s to %.140s, flags %x", path_one, path_two, flags);
+	if (both("rename", renameat2(root, path_one, root, path_two, flags)) || !strcmp(path_one, path_two))
+		return;
+	if (!fstatat(roots[0], path_two, &st, AT_SYMLINK_NOFOLLOW) &&
+	    (S_ISDIR(st.st_mode) || (flags & RENAME_EXCHANGE)))
+		move_dirs(path_one, path_two, flags & RENAME_EXCHANGE);
 }
 
 static void make_node(void)
@@ -671,6 +775,7 @@ static void run_process(void)
 {
 	static void (*const operations[])(void) = {
 		use_file, use_file, use_file, use_file, use_file, use_file, use_held, use_held, use_held, write_direct,
+		write_only, write_only, use_tmpfile, rename_it, rename_it,
 		make_dir, make_dir, remove_dir, remove_file, remove_file, remove_file, make_link, make_link, make_symlink,
 		make_node, change_attributes, truncate_path, look, look,
 	};
