@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
-# settings: where=host timeout=900 suite=check
+# settings: where=host timeout=1200 suite=check
 # A machine is killed while programs write and fsync, and that again and again on the same disks: in the
 # next one everything that they were promised is there, and fsck finds no damage.
 # shellcheck source=selftests/lib/tap.sh

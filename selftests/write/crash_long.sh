@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
-# settings: where=host timeout=1800 suite=long
+# settings: where=host timeout=3000 suite=long
 # The same as crash, with more cuts: a machine is killed while programs write and fsync, again and again on
 # the same disks, and each time everything that they were promised is there.
 # shellcheck source=selftests/lib/tap.sh

@@ -107,8 +107,14 @@ class Writer:
         self.version += 1
         size = self.rng.choice([0, 1, 100, 4096, 5000, 20000, 300000])
         self.say("will", path, [self.version, size])
-        fd = os.open(self.path(path), os.O_RDWR | os.O_CREAT | os.O_EXCL)
-        os.write(fd, content(self.version, size))
+        if self.rng.randrange(4):
+            fd = os.open(self.path(path), os.O_RDWR | os.O_CREAT | os.O_EXCL)
+            os.write(fd, content(self.version, size))
+        else:
+            # It gets its name when its data is there.
+            fd = os.open(self.path(os.path.dirname(path)), os.O_RDWR | os.O_TMPFILE)
+            os.write(fd, content(self.version, size))
+            os.link(f"/proc/self/fd/{fd}", self.path(path), src_dir_fd=fd, follow_symlinks=True)
         self.files[path] = (self.version, size)
         self.ever[self.version] = {path}
         how = self.rng.randrange(4)
@@ -176,6 +182,26 @@ class Writer:
         self.say("will", name, state)
         os.link(self.path(path), self.path(name))
         self.files[name] = self.files[path]
+        self.ever[state[0]].add(name)
+        if self.rng.randrange(2):
+            fd = os.open(self.path(name), os.O_RDWR)
+            os.fsync(fd)
+            os.close(fd)
+            self.promised(name)
+
+    def rename(self):
+        """To a name that is free, or over another file."""
+        path, name = self.a_file(), self.a_name()
+        if not path or name == path or name in self.dirs or name in self.symlinks:
+            return
+        if self.files.get(name, (None,))[0] == self.files[path][0]:
+            return
+        state = self.files[path]
+        self.say("will", name, list(state))
+        self.say("will", path, "gone")
+        os.rename(self.path(path), self.path(name))
+        del self.files[path]
+        self.files[name] = state
         self.ever[state[0]].add(name)
         if self.rng.randrange(2):
             fd = os.open(self.path(name), os.O_RDWR)
@@ -281,8 +307,8 @@ class Writer:
         os.close(fd)
 
     def run(self, steps):
-        ways = [self.create] * 8 + [self.append] * 4 + [self.map, self.map, self.truncate, self.truncate, self.link,
-                self.link, self.mkdir, self.mkdir, self.rmdir, self.sync, self.symlink] + [self.unlink] * 5 + [
+        ways = [self.create] * 8 + [self.append] * 4 + [self.map, self.map, self.truncate, self.truncate, self.rename,
+                self.rename, self.link, self.link, self.mkdir, self.mkdir, self.rmdir, self.sync, self.symlink] + [self.unlink] * 5 + [
                 self.use_held] * 3
         for _ in range(steps):
             self.rng.choice(ways)()
