@@ -8,10 +8,12 @@
 . "$(dirname "$0")/../lib/guest.sh"
 # shellcheck source=selftests/replay/lib/replay.sh
 . "$(dirname "$0")/lib/replay.sh"
-plan 30
+plan 32
 
 start_replay
 crash_replay scenarios 0
+selftests/replay/lib/sequences.py directed >"$TAP_TMP/directed"
+crash_replay sequences 0 "$TAP_TMP/directed"
 selftests/replay/lib/sequences.py 2 >"$TAP_TMP/two"
 crash_replay sequences 200 "$TAP_TMP/two"
 selftests/replay/lib/sequences.py 3 1000 "${UHSFS_SEED:-$RANDOM}" >"$TAP_TMP/three"

@@ -11,5 +11,5 @@
 plan 23
 
 start_replay
-crash_replay scenarios 40
+crash_replay scenarios 30
 finish

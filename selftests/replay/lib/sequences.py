@@ -4,9 +4,10 @@
 
     sequences.py 2                  all sequences of two operations
     sequences.py 3 COUNT SEED       so many of three, by chance
+    sequences.py directed           the model's directed ones
 
-One line each: "SETUP OPERATIONS".  Left out are operations that the kernel does not have (rename), and
-the beginning and end of checkpoints, which nobody can ask a kernel for.
+One line each: "SETUP OPERATIONS".  Left out are the beginning and end of checkpoints, which nobody can
+ask a kernel for, and exchanges and whiteouts: a mount does not finish those that were cut off.
 """
 import itertools
 import os
@@ -14,9 +15,9 @@ import random
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../model/protocol"))
-from check import OPS, build  # noqa: E402
+from check import DIRECTED, OPS, build  # noqa: E402
 
-MISSING = {"rename", "exchange", "whiteout", "ckb", "cke"}
+MISSING = {"ckb", "cke", "exchange", "whiteout"}
 HALF = 2048                     # bytes of a half block of the model
 
 
@@ -45,8 +46,8 @@ def one(world, op):
         return f"write {path} 0 {2 * HALF}"
     if kind == "trunc":
         return f"truncate {path} {rest[2] * HALF}"
-    if kind == "link":
-        return f"link {path} {join(world, rest[2], rest[3])}"
+    if kind in ("link", "rename", "exchange", "whiteout"):
+        return f"{kind} {path} {join(world, rest[2], rest[3])}"
     if kind in ("unlink", "rmdir") and len(rest) > 2:
         return f"{kind} {path} keep"
     if kind == "fsyncdir":
@@ -66,6 +67,11 @@ def words(setup, ops):
 
 
 def main():
+    if sys.argv[1] == "directed":
+        for setup, seq, _ in DIRECTED.values():
+            if not any(op[0] in MISSING for op in seq):
+                print(setup, words(setup, tuple(seq)))
+        return
     length = int(sys.argv[1])
     ops = [op for op in OPS if op[0] not in MISSING]
     setups = ("S1", "S2")

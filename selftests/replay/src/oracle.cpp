@@ -236,21 +236,25 @@ struct World::Judge {
         }
     }
 
-    // Names of one inode are those of one of its images, without those it left later.
+    // Names of one inode are those of one of its images, except for some that it lost later:
+    // to another inode's newer claim, or with their directory.
     void check_together(int number, const Node &node) {
         const std::set<Key> &got = names_of[number];
         const auto history = node.names.between(pin_of(node), begun);
+        const auto lost_later = [&](const Key &name, std::size_t i) {
+            return std::any_of(history.begin() + static_cast<off_t>(i), history.end(),
+                               [&](const auto *later) { return !later->contains(name); });
+        };
         const auto fits = [&](std::size_t i) {
-            if (!std::ranges::includes(*history[i], got))
-                return false;
-            for (const Key &name : *history[i])
-                for (std::size_t later = i + 1; later < history.size() && !got.contains(name);
-                     later++)
-                    if (history[later]->contains(name))
-                        return false;
-            return true;
+            return std::ranges::includes(*history[i], got) &&
+                   std::ranges::all_of(*history[i], [&](const Key &name) {
+                       return got.contains(name) || lost_later(name, i + 1);
+                   });
         };
 
+        // Whether it may be gone: check_lost().
+        if (got.empty())
+            return;
         for (std::size_t i = 0; i < history.size(); i++)
             if (fits(i))
                 return;
@@ -272,8 +276,49 @@ struct World::Judge {
             bad("{} is lost, which was durable", describe(*history.back()->begin()));
     }
 
-    void check_content(const Found &one, const Node &node) {
-        const unsigned pin = std::max(node.born, node.state.pin(ended));
+    // What a name shows after an operation that changed several is all old or all new.
+    void check_move(const Move &move) {
+        bool old_alone = false;
+        bool new_alone = false;
+        std::string all;
+        const auto has = [](const std::vector<const int *> &values, int value) {
+            return std::ranges::any_of(values, [&](const int *one) { return *one == value; });
+        };
+
+        for (const Key &key : move.keys) {
+            const History<int> &history = world.names_.at(key);
+            const auto at = names.find(key);
+            const int now = at == names.end() ? nobody : at->second;
+            const unsigned pin = history.pin(ended);
+            const int before = *history.between(move.op - 1, move.op - 1).front();
+            const int after = *history.between(move.op, move.op).front();
+            const bool was = pin < move.op && has(history.between(pin, move.op - 1), now);
+            const bool is = has(history.between(std::max(pin, move.op), begun), now);
+            old_alone |= now == before && !is;
+            new_alone |= now == after && !was;
+            all += fmt::format(" {} -> {}", describe(key), now);
+        }
+        if (old_alone && new_alone)
+            bad("operation {} ({}) is there in part:{}", move.op, world.texts_[move.op], all);
+    }
+
+    // R4(b): who took a name over shows no less data than it had then.
+    [[nodiscard]] unsigned taken(int number, const Node &node, unsigned pin) const {
+        const auto &now = names_of.find(number)->second;
+        for (const Move &move : world.moves_)
+            for (const auto &[who, key] : move.took) {
+                if (who != number || move.op > begun || move.op <= pin || !now.contains(key))
+                    continue;
+                const auto before = node.names.between(0, move.op - 1);
+                if (std::ranges::none_of(before,
+                                         [&](const auto *one) { return one->contains(key); }))
+                    pin = move.op;
+            }
+        return pin;
+    }
+
+    void check_content(const Found &one, int number, const Node &node) {
+        const unsigned pin = taken(number, node, std::max(node.born, node.state.pin(ended)));
         const auto states = node.state.between(pin, begun);
         std::uint64_t least = never;
         std::uint64_t most = 0;
@@ -322,7 +367,7 @@ struct World::Judge {
             bad("{}: {} links, and {} names", one.path, one.links, names_of[number].size());
         }
         if (S_ISREG(one.mode) || S_ISLNK(one.mode))
-            check_content(one, node);
+            check_content(one, number, node);
     }
 };
 
@@ -339,6 +384,9 @@ std::vector<std::string> World::judge(const FoundTree &tree, unsigned begun, uns
         judge.check_together(number, nodes_[i]);
         judge.check_lost(number, nodes_[i]);
     }
+    for (const Move &move : moves_)
+        if (move.op <= begun)
+            judge.check_move(move);
     for (const auto &[number, one] : judge.found)
         judge.check_node(number, *one);
     return std::move(judge.problems);

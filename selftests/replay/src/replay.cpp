@@ -8,8 +8,8 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -73,6 +73,12 @@ void Results::problem(const std::string &text) {
         problems_.push_back(text);
     else
         more_++;
+}
+
+bool Results::mentions(const std::string &what) const {
+    return std::ranges::any_of(problems_, [&](const std::string &problem) {
+        return problem.find(what) != std::string::npos;
+    });
 }
 
 void Results::count(unsigned moments, unsigned images, unsigned mounts) {

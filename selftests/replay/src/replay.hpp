@@ -30,6 +30,7 @@ public:
     void count(unsigned moments, unsigned images, unsigned mounts);
     void end();
     [[nodiscard]] bool failed() const { return !problems_.empty(); }
+    [[nodiscard]] bool mentions(const std::string &what) const;
     [[nodiscard]] const std::vector<std::string> &problems() const { return problems_; }
 
 private:

@@ -43,6 +43,13 @@ std::vector<Sequence> read_sequences(const std::string &file) {
     return sequences;
 }
 
+std::string in_words(const std::vector<Op> &ops) {
+    std::string text;
+    for (const Op &op : ops)
+        text += op.text() + "; ";
+    return text;
+}
+
 // What the model begins with.
 std::vector<Op> setup_of(const std::string &name) {
     if (name == "S1")
@@ -53,6 +60,8 @@ std::vector<Op> setup_of(const std::string &name) {
         return parse_ops(
             "create a; write a 0 4096; link a b; create t; write t 0 4096; mkdir p; mkdir p/q; "
             "create p/q/c; write p/q/c 0 4096");
+    if (name == "S3")
+        return parse_ops("create a; write a 0 4096; mkdir p");
     throw std::runtime_error("no setup " + name);
 }
 
@@ -64,7 +73,7 @@ Op within(const std::string &folder, Op op) {
         return op;
     }
     op.path = op.path == "." ? folder : folder + "/" + op.path;
-    if (op.kind == Op::Kind::link)
+    if (!op.to.empty())
         op.to = folder + "/" + op.to;
     return op;
 }
@@ -90,6 +99,10 @@ void tell_together(Theatre &theatre, const std::vector<const Sequence *> &sequen
                 ops.push_back(within(fmt::format("s{}", i), sequences[i]->ops[step]));
     story.tell(ops);
     story.replay(options);
+    for (std::size_t i = 0; results.failed() && i < sequences.size(); i++)
+        if (results.mentions(fmt::format(" s{}/", i)))
+            results.problem(
+                fmt::format("  s{} is {} {}", i, sequences[i]->setup, in_words(sequences[i]->ops)));
 }
 
 // ---- random stories -----------------------------------------------------------------------------
@@ -154,6 +167,16 @@ private:
         return op;
     }
 
+    Op renaming() {
+        std::vector<std::string> all = world_.paths(false);
+        const std::vector<std::string> dirs = world_.paths(true);
+        all.insert(all.end(), dirs.begin(), dirs.end());
+        Op op{.kind = Op::Kind::rename, .path = one_of(all), .to = any_name()};
+        if (below(2) == 0)
+            op.to = one_of(all);
+        return op;
+    }
+
     Op any() {
         const std::string file = one_of(world_.paths(false));
         const unsigned what = below(100);
@@ -165,8 +188,10 @@ private:
             return writing(file);
         if (what < 40)
             return truncating(file);
-        if (what < 48)
+        if (what < 44)
             return {.kind = Op::Kind::link, .path = file, .to = any_name()};
+        if (what < 48)
+            return renaming();
         if (what < 58)
             return {.kind = Op::Kind::unlink, .path = file, .keep = keep};
         if (what < 64 && world_.paths(true).size() < 8)

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <sstream>
 #include <stdexcept>
@@ -46,9 +47,14 @@ int sync_path(const std::string &path, int flags, bool data) {
 
 namespace {
 
-constexpr std::array op_names = {"create", "mkdir",     "mknod",    "symlink",  "link",
-                                 "unlink", "rmdir",     "write",    "truncate", "chmod",
-                                 "fsync",  "fdatasync", "fsyncdir", "sync",     "close"};
+constexpr std::array op_names = {"create", "mkdir",  "mknod",     "symlink",  "link",  "unlink",
+                                 "rmdir",  "rename", "exchange",  "whiteout", "write", "truncate",
+                                 "chmod",  "fsync",  "fdatasync", "fsyncdir", "sync",  "close"};
+
+bool has_target(Op::Kind kind) {
+    return kind == Op::Kind::link || kind == Op::Kind::symlink || kind == Op::Kind::rename ||
+           kind == Op::Kind::exchange || kind == Op::Kind::whiteout;
+}
 
 Op parse_op(const std::string &text) {
     std::istringstream words(text);
@@ -63,7 +69,7 @@ Op parse_op(const std::string &text) {
     op.kind = static_cast<Op::Kind>(found - op_names.begin());
     if (words >> word && word != "/")
         op.path = word;
-    if (op.kind == Op::Kind::link || op.kind == Op::Kind::symlink)
+    if (has_target(op.kind))
         words >> op.to;
     if (op.kind == Op::Kind::write)
         words >> op.at;
@@ -128,6 +134,7 @@ void World::settle() {
         if (history.values.back().second != nobody)
             names[key].set(0, history.values.back().second);
     names_ = std::move(names);
+    moves_.clear();
     now_ = 0;
     texts_ = {""};
 }
@@ -246,6 +253,10 @@ bool World::can(const Op &op) const {
             return number != nobody && type != S_IFDIR;
         case Op::Kind::rmdir:
             return number > 0 && type == S_IFDIR && empty(number);
+        case Op::Kind::rename:
+        case Op::Kind::exchange:
+        case Op::Kind::whiteout:
+            return can_rename(op);
         case Op::Kind::write:
         case Op::Kind::truncate:
         case Op::Kind::fdatasync:
@@ -265,6 +276,32 @@ bool World::can(const Op &op) const {
     return false;
 }
 
+bool World::below(int dir, int top) const {
+    while (dir != top && dir != 0)
+        dir = node(dir).names.values.back().second.begin()->first;
+    return dir == top;
+}
+
+bool World::can_rename(const Op &op) const {
+    const std::optional<Key> from = key(op.path);
+    const std::optional<Key> to = key(op.to);
+    if (!from || !to || op.path.empty() || op.to.empty())
+        return false;
+    const int moved = bound(*from);
+    const int there = bound(*to);
+    if (moved == nobody || moved == there)
+        return false;
+    const bool dir = node(moved).type == S_IFDIR;
+    if (dir && below(to->first, moved))
+        return false;
+    if (there == nobody)
+        return op.kind != Op::Kind::exchange;
+    const bool dir_there = node(there).type == S_IFDIR;
+    if (op.kind == Op::Kind::exchange)
+        return !dir_there || !below(from->first, there);
+    return dir == dir_there && (!dir || empty(there));
+}
+
 void World::make(const Op &op) {
     Node made;
     struct stat st = {};
@@ -282,6 +319,29 @@ void World::make(const Op &op) {
                    {.content = std::make_shared<Content>(std::move(content)), .mode = st.st_mode});
     nodes_.push_back(std::move(made));
     bind(*key(op.path), static_cast<int>(nodes_.size()) - 1);
+}
+
+void World::move(const Op &op) {
+    const Key from = *key(op.path);
+    const Key to = *key(op.to);
+    const int moved = bound(from);
+    const int there = bound(to);
+    Move move{.op = now_, .keys = {from, to}};
+
+    remember(op.to);
+    if (there != nobody) {
+        unbind(to);
+        move.took.emplace_back(moved, to);
+    }
+    unbind(from);
+    bind(to, moved);
+    if (op.kind == Op::Kind::exchange) {
+        bind(from, there);
+        move.took.emplace_back(there, from);
+    } else if (op.kind == Op::Kind::whiteout) {
+        make(op);
+    }
+    moves_.push_back(std::move(move));
 }
 
 void World::change(int number, Content content) {
@@ -347,6 +407,14 @@ int World::do_call(const Op &op) {
                                  ::open(path.c_str(), flags | O_RDONLY | O_NONBLOCK | O_CLOEXEC)));
             }
             return op.kind == Op::Kind::rmdir ? ::rmdir(path.c_str()) : ::unlink(path.c_str());
+        case Op::Kind::rename:
+            return ::rename(path.c_str(), host(op.to).c_str());
+        case Op::Kind::exchange:
+            return ::renameat2(AT_FDCWD, path.c_str(), AT_FDCWD, host(op.to).c_str(),
+                               RENAME_EXCHANGE);
+        case Op::Kind::whiteout:
+            return ::renameat2(AT_FDCWD, path.c_str(), AT_FDCWD, host(op.to).c_str(),
+                               RENAME_WHITEOUT);
         case Op::Kind::write:
             return write(op);
         case Op::Kind::truncate:
@@ -391,6 +459,11 @@ void World::note(const Op &op) {
         case Op::Kind::unlink:
         case Op::Kind::rmdir:
             unbind(*key(op.path));
+            break;
+        case Op::Kind::rename:
+        case Op::Kind::exchange:
+        case Op::Kind::whiteout:
+            move(op);
             break;
         case Op::Kind::truncate: {
             Content content = *state(number).content;

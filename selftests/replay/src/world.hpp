@@ -38,6 +38,9 @@ struct Op {
         link,
         unlink,
         rmdir,
+        rename,
+        exchange,
+        whiteout,
         write,
         truncate,
         chmod,
@@ -49,14 +52,14 @@ struct Op {
     };
     Kind kind = Kind::create;
     std::string path = {};
-    std::string to = {};  // link, symlink
+    std::string to = {};  // link, symlink, rename
     std::uint64_t at = 0, size = 0;
     bool keep = false;  // unlink, rmdir: it stays open until a close of what begins with path
 
     [[nodiscard]] std::string text() const;
 };
 
-// "create t; write t 0 20000; link t p/x; truncate t 100; unlink t keep; fsync t; sync": what
+// "create t; write t 0 20000; link t p/x; rename t u; truncate u 100; unlink u keep; sync": what
 // Op::text() prints. The root is "/".
 std::vector<Op> parse_ops(const std::string &text);
 
@@ -178,6 +181,16 @@ private:
         return nodes_[static_cast<std::size_t>(number)];
     }
 
+    // An operation that changed several names, and who took a name over from someone else.
+    struct Move {
+        unsigned op = 0;
+        std::vector<Key> keys = {};
+        std::vector<std::pair<int, Key>> took = {};
+    };
+
+    [[nodiscard]] bool can_rename(const Op &op) const;
+    [[nodiscard]] bool below(int dir, int top) const;
+    void move(const Op &op);
     int do_call(const Op &op);
     void make(const Op &op);
     void bind(const Key &key, int number);
@@ -198,6 +211,7 @@ private:
     std::vector<std::string> texts_{""};
     std::vector<Node> nodes_;
     std::map<Key, History<int>> names_;
+    std::vector<Move> moves_;
     std::set<std::string> ever_;
     std::uint32_t version_ = 0;
     std::vector<std::pair<std::string, std::shared_ptr<unique_fd>>> held_;  // by path
